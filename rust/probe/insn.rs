@@ -5,6 +5,7 @@
 //! - [`x86`] and [`arm64`] decode one instruction, with tables.
 //! - [`recover_probed_instructions`] recovers the instructions that kprobes replaced.
 //! - [`exits`] sweeps a function, and finds its exits.
+//! - [`blocks`] finds the basic blocks of a swept function.
 //! - [`outside_targets`] finds what a function calls.
 //! - [`Reference`] is the memory that an instruction names.
 //! - [`Unprobable`] is the reason why a kprobe cannot replace an instruction.
@@ -15,6 +16,7 @@
 //! them. They end, and do not panic, with any input.
 
 pub mod arm64;
+pub mod blocks;
 pub mod exits;
 pub mod x86;
 

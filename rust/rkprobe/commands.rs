@@ -37,7 +37,7 @@ use crate::{
     create::create,
     error_log,
     event::Probe,
-    exits,
+    exits::Analysis,
     failure::Failure,
     kinds,
     reader,
@@ -132,14 +132,14 @@ pub(crate) fn clear(file: EventsFile) -> Result {
     Ok(())
 }
 
-/// Finds the exits of a function for [`exits`].
-pub(crate) fn find_exits(line: &[u8]) -> Result {
+/// Analyses a function for a file.
+pub(crate) fn analyse(analysis: Analysis, line: &[u8]) -> Result {
     let _commands = COMMANDS.lock();
     let symbol = core::str::from_utf8(line).map_err(|_| EINVAL)?.trim();
     if symbol.is_empty() {
         return Ok(());
     }
-    exits::find(symbols::unique_address_of(symbol)?)
+    analysis.find(symbols::unique_address_of(symbol)?)
 }
 
 /// Handles the loading and unloading of modules.

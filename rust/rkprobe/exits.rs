@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The content of `rkprobe_exits`: the exits of a function.
+//! The content of `rkprobe_exits` and `rkprobe_blocks`: the exits and the blocks of a function.
 
 use core::fmt;
 
 use kernel::{
+    bindings::EOPNOTSUPP,
+    ffi::c_int,
     prelude::*,
     str::CString, //
 };
@@ -12,19 +14,35 @@ use kernel::{
 use ktrace::{
     exits::{
         BadText,
+        Block,
         Exit,
         ExitKind,
         Exits,
         Reason,
         Verdict, //
     },
+    kprobe,
     symbol, //
 };
 
+use crate::block_probes::{
+    BlockProbes,
+    Refusal, //
+};
+
 kernel::sync::global_lock! {
-    // The lines for the function that the user wrote last.
+    // For each file, the lines for the function that the user wrote last.
     // SAFETY: `init` initialises it when the module loads.
-    unsafe(uninit) static LINES: Mutex<KVec<CString>> = KVec::new();
+    unsafe(uninit) static LINES: Mutex<[KVec<CString>; 2]> = [KVec::new(), KVec::new()];
+}
+
+/// The subject of a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Analysis {
+    /// The exits of a function.
+    Exits,
+    /// The basic blocks of a function.
+    Blocks,
 }
 
 /// # Safety
@@ -35,25 +53,42 @@ pub(crate) unsafe fn init() {
     unsafe { LINES.init() };
 }
 
-/// Number of lines.
-pub(crate) fn len() -> usize {
-    LINES.lock().len()
+/// Removes all lines of both files.
+pub(crate) fn clear() {
+    Analysis::Exits.clear();
+    Analysis::Blocks.clear();
 }
 
-/// Calls `f` with the line `index`, if the line exists.
-pub(crate) fn with_line(index: usize, f: impl FnOnce(&str)) {
-    if let Some(line) = LINES.lock().get(index) {
-        f(line.to_str().unwrap_or(""));
+impl Analysis {
+    /// Number of lines.
+    pub(crate) fn len(self) -> usize {
+        LINES.lock()[self as usize].len()
+    }
+
+    /// Calls `f` with the line `index`, if the line exists.
+    pub(crate) fn with_line(self, index: usize, f: impl FnOnce(&str)) {
+        if let Some(line) = LINES.lock()[self as usize].get(index) {
+            f(line.to_str().unwrap_or(""));
+        }
+    }
+
+    /// Removes all lines.
+    pub(crate) fn clear(self) {
+        LINES.lock()[self as usize] = KVec::new();
+    }
+
+    /// Analyses the function at `address`, and keeps the lines.
+    pub(crate) fn find(self, address: usize) -> Result {
+        let lines = match self {
+            Self::Exits => find_exits(address)?,
+            Self::Blocks => find_blocks(address)?,
+        };
+        LINES.lock()[self as usize] = lines;
+        Ok(())
     }
 }
 
-/// Removes all lines.
-pub(crate) fn clear() {
-    *LINES.lock() = KVec::new();
-}
-
-/// Finds the exits of the function at `address`, and keeps their lines.
-pub(crate) fn find(address: usize) -> Result {
+fn find_exits(address: usize) -> Result<KVec<CString>> {
     let exits = Exits::find(address)?;
     let mut lines = KVec::with_capacity(exits.all().len() + 1, GFP_KERNEL)?;
     for exit in exits.all() {
@@ -65,8 +100,51 @@ pub(crate) fn find(address: usize) -> Result {
         CString::try_from_fmt(format_args!("verdict: {verdict}"))?,
         GFP_KERNEL,
     )?;
-    *LINES.lock() = lines;
-    Ok(())
+    Ok(lines)
+}
+
+/// The handler of probes that are never armed.
+struct Unarmed;
+
+#[vtable]
+impl kprobe::Handler for Unarmed {
+    fn pre(&self, _: &kprobe::Hit<'_>) {}
+}
+
+/// To find out which blocks can be probed, registers probes on all of them.
+fn find_blocks(address: usize) -> Result<KVec<CString>> {
+    let mut lines = KVec::new();
+    let mut add = |text: fmt::Arguments<'_>| -> Result {
+        Ok(lines.push(CString::try_from_fmt(text)?, GFP_KERNEL)?)
+    };
+    let target = kprobe::Target::Address(address);
+    match BlockProbes::register_disabled(target, Unarmed) {
+        Ok(probes) => {
+            for (block, is_probed) in probes.blocks() {
+                let line = ShownBlock {
+                    block,
+                    is_probed: *is_probed,
+                    why: match is_probed {
+                        true => None,
+                        false => kprobe::unprobable(block.address as usize)?,
+                    },
+                };
+                add(format_args!("{line}"))?;
+            }
+            let (all, probed) = (probes.blocks().len(), probes.probed());
+            add(format_args!("blocks: {all}, {probed} can be probed"))?;
+        }
+        Err(Refusal::BadText(bad)) => add(format_args!("not understood: {}", Bad(&bad)))?,
+        Err(Refusal::UnknownJump(jump)) => {
+            add(format_args!("not understood: {}", UnknownJump(jump)))?;
+        }
+        Err(Refusal::TooMany) => add(format_args!("too many blocks"))?,
+        Err(Refusal::Inside) => return Err(EINVAL),
+        Err(Refusal::NotBuilt) => return Err(Error::from_errno(-(EOPNOTSUPP as c_int))),
+        Err(Refusal::Failed(error)) if error == ENOMEM || error == EPERM => return Err(error),
+        Err(Refusal::Failed(_)) => add(format_args!("the entry cannot be probed"))?,
+    }
+    Ok(lines)
 }
 
 /// Writes an address as `SYMBOL+0xOFFSET`.
@@ -118,6 +196,40 @@ impl fmt::Display for Shown<'_> {
             ExitKind::NoReturn => f.write_str("no return"),
             ExitKind::Part { target } => write!(f, "jump -> {}", JumpTarget(target)),
         }
+    }
+}
+
+/// Writes a block: its address, those of its successors, and why it cannot be probed.
+struct ShownBlock<'a> {
+    block: &'a Block,
+    is_probed: bool,
+    why: Option<kprobe::Unprobable>,
+}
+
+impl fmt::Display for ShownBlock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", SymbolOffset(self.block.address))?;
+        let successors = [self.block.next, self.block.target];
+        for (index, successor) in successors.into_iter().flatten().enumerate() {
+            let arrow = if index == 0 { " ->" } else { "" };
+            write!(f, "{arrow} {}", SymbolOffset(successor))?;
+        }
+        match &self.why {
+            _ if self.is_probed => Ok(()),
+            Some(why) => write!(f, "; not probed: {why}"),
+            None => f.write_str(
+                "; not probed: the kernel refuses a kprobe there, for a jump label or WARN()",
+            ),
+        }
+    }
+}
+
+/// Writes the reason why the blocks of a function are unknown: the address of a jump.
+pub(crate) struct UnknownJump(pub(crate) u64);
+
+impl fmt::Display for UnknownJump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} jumps to an unknown address", SymbolOffset(self.0))
     }
 }
 

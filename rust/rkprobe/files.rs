@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The control files: `rkprobe_events`, `rkprobe_dynamic_events`, `rkprobe_profile`,
-//! `rkprobe_counts`, `rkprobe_calls`, `rkprobe_error_log` and `rkprobe_exits`. Files that the
-//! kernel lacks also exist under the kernel's names.
+//! `rkprobe_counts`, `rkprobe_calls`, `rkprobe_error_log`, `rkprobe_exits` and `rkprobe_blocks`.
+//! Files that the kernel lacks also exist under the kernel's names.
 
 use kernel::{
     prelude::*,
@@ -21,7 +21,7 @@ use crate::{
     commands,
     counts,
     error_log,
-    exits,
+    exits::Analysis,
     reader,
     registry, //
 };
@@ -55,7 +55,16 @@ pub(crate) fn create(module: &'static ThisModule, files: &mut KVec<File>) -> Res
         add(File::create(c"rkprobe_error_log", module, ErrorLog))?;
     }
     if ktrace::exits::IS_BUILT {
-        add(File::create(c"rkprobe_exits", module, Exits))?;
+        add(File::create(
+            c"rkprobe_exits",
+            module,
+            Function(Analysis::Exits),
+        ))?;
+        add(File::create(
+            c"rkprobe_blocks",
+            module,
+            Function(Analysis::Blocks),
+        ))?;
     }
     // perf and trace-cmd look for these names.
     if !cfg!(CONFIG_KPROBE_EVENTS) {
@@ -186,28 +195,28 @@ impl ControlFile for ErrorLog {
     }
 }
 
-/// The exits of the function that the user wrote last.
-struct Exits;
+/// The exits or the blocks of the function that the user wrote last.
+struct Function(Analysis);
 
 #[vtable]
-impl ControlFile for Exits {
+impl ControlFile for Function {
     fn next(&self, from: usize) -> Option<usize> {
-        (from < exits::len()).then_some(from)
+        (from < self.0.len()).then_some(from)
     }
 
     fn show(&self, index: usize, to: &SeqFile) {
-        exits::with_line(index, |line| {
+        self.0.with_line(index, |line| {
             reader::show(to, line);
             to.call_printf(format_args!("\n"));
         });
     }
 
     fn clear(&self) -> Result {
-        exits::clear();
+        self.0.clear();
         Ok(())
     }
 
     fn write_line(&self, line: &[u8]) -> Result {
-        commands::find_exits(line)
+        commands::analyse(self.0, line)
     }
 }

@@ -27,6 +27,7 @@ use crate::commands::{
 
 mod action;
 mod argument_words;
+mod block_probes;
 mod call_functions;
 mod call_tree;
 mod calls;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module for the tests of probes on return instructions: functions with every kind of exit. The
- * functions that need assembler are in exits_x86.S and exits_arm64.S. The functions in this file
- * sleep, migrate, call themselves, run in an interrupt, or can be traced by ftrace.
+ * A module for the tests of probes on return instructions and blocks: functions with every kind of
+ * exit. The functions that need assembler are in exits_x86.S and exits_arm64.S. The functions in
+ * this file sleep, migrate, call themselves, run in an interrupt, or can be traced by ftrace.
  *
  * In /sys/module/exits_target:
  *
@@ -62,6 +62,7 @@ asmlinkage long exits_bad_exclusive(long n);
 #endif
 
 long exits_traced(long n);
+long exits_gap(long n);
 long exits_deep(long n);
 long exits_sleeps(long n);
 long exits_migrates(long n);
@@ -74,6 +75,15 @@ void exits_static_nothing(long n);
 noinline __noclone long exits_traced(long n)
 {
 	OPTIMIZER_HIDE_VAR(n);
+	return n + 1;
+}
+
+/* The block with the BUG() begins with an instruction that no kprobe can replace. */
+noinline __noclone long exits_gap(long n)
+{
+	OPTIMIZER_HIDE_VAR(n);
+	if (unlikely(n == 13))
+		BUG();
 	return n + 1;
 }
 
@@ -162,6 +172,7 @@ static const struct {
 } functions[] = {
 #define FUNCTION(name) { #name, exits_##name }
 	FUNCTION(traced),
+	FUNCTION(gap),
 	FUNCTION(deep),
 	FUNCTION(sleeps),
 	FUNCTION(migrates),

@@ -84,6 +84,13 @@ SYM_FUNC_END(exits_signed_ret)
 	ret
 .endm
 
+/* Adds to a register unless the argument is 0. */
+.macro ADD_IF
+	cbz	x0, .Lnext\@
+	add	x1, x1, #1
+.Lnext\@:
+.endm
+
 #include "exits_many.h"
 
 /* Padding follows the return. */

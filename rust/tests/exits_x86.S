@@ -135,6 +135,14 @@ SYM_FUNC_END(exits_ret_inside)
 	RET
 .endm
 
+/* Adds to a register unless the argument is 0. */
+.macro ADD_IF
+	test	%rdi, %rdi
+	je	.Lnext\@
+	inc	%rcx
+.Lnext\@:
+.endm
+
 #include "exits_many.h"
 
 /* Padding of all kinds follows the return. */

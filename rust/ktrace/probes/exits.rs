@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The exits of a function of the running kernel.
+//! The exits and the basic blocks of a function of the running kernel.
 //!
 //! The analysis reads the text that the kernel executes: return thunks, static calls and jump
 //! labels in their current state. For instructions that kprobes hide, it uses the originals. Crate
@@ -29,10 +29,13 @@ use kernel::{
     str::CString, //
 };
 
-use probe::insn::exits::{
-    is_cold_part,
-    Destination,
-    SweptFunction, //
+use probe::insn::{
+    blocks::Blocks,
+    exits::{
+        is_cold_part,
+        Destination,
+        SweptFunction, //
+    }, //
 };
 
 use crate::{
@@ -42,12 +45,18 @@ use crate::{
     symbols::symbol, //
 };
 
-pub use probe::insn::exits::{
-    BadText,
-    Exit,
-    ExitKind,
-    Reason,
-    Verdict, //
+pub use probe::insn::{
+    blocks::{
+        Block,
+        UnknownBlocks, //
+    },
+    exits::{
+        BadText,
+        Exit,
+        ExitKind,
+        Reason,
+        Verdict, //
+    },
 };
 
 /// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
@@ -55,6 +64,7 @@ pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
 
 /// The exits of a function.
 pub struct Exits {
+    name: FunctionName,
     exits: KVec<Exit>,
     verdict: Result<Verdict, BadText>,
     text: Text,
@@ -94,10 +104,43 @@ impl Exits {
             }
         }
         Ok(Self {
+            name,
             exits,
             verdict,
             text,
         })
+    }
+
+    /// The address of a probe on the entry of the function: its start, or the address after its
+    /// landing pad. Any context.
+    pub fn probe_entry(&self) -> usize {
+        arch::probe_entry(self.name.start)
+    }
+
+    /// The basic blocks of the function, in the order of its parts and of the addresses. The first
+    /// one begins at the start of the function. Process context.
+    ///
+    /// `ENOMEM`. [`UnknownBlocks`] if the blocks are unknown. Fails with `EINVAL` if the
+    /// [verdict](Self::verdict) is an error.
+    pub fn blocks(&self) -> Result<Result<KVec<Block>, UnknownBlocks>> {
+        let parts = self.text.parts()?;
+        let words = SweptFunction::<arch::Decoder>::words(&parts);
+        let mut starts = KVVec::from_elem(0, words, GFP_KERNEL)?;
+        let mut targets = KVVec::from_elem(0, words, GFP_KERNEL)?;
+        let function = SweptFunction::<arch::Decoder>::sweep(&parts, &mut starts);
+        let function = function.map_err(|_| EINVAL)?;
+        let found = Blocks::find(&function, &mut targets, |target| {
+            self.name.destination(target)
+        });
+        let found = match found {
+            Ok(found) => found,
+            Err(unknown) => return Ok(Err(unknown)),
+        };
+        let mut blocks = KVec::new();
+        for block in found {
+            blocks.push(block, GFP_KERNEL)?;
+        }
+        Ok(Ok(blocks))
     }
 
     /// All exits that were found: first the exits of the function, then the exits of its other
@@ -114,7 +157,7 @@ impl Exits {
     /// Whether the text is unchanged since the analysis.
     ///
     /// Process context. `EFAULT` if the text is no longer there, `ENOMEM`.
-    pub(crate) fn is_current(&self) -> Result<bool> {
+    pub fn is_current(&self) -> Result<bool> {
         self.text.is_current()
     }
 }

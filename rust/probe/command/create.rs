@@ -311,6 +311,7 @@ impl<'a> Command<'a> {
         registers: Registers,
     ) -> ByResolver<'c> {
         ByResolver {
+            kind: self.kind,
             target: self.target,
             arguments,
             bases: self.bases(context, registers),

@@ -109,7 +109,7 @@ impl EventsFile {
         };
 
         let (maxactive, label) = match kind {
-            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
+            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn | ProbeKind::Blocks => {
                 parse_head(head, kind)?
             }
             ProbeKind::FprobeEntry
@@ -246,7 +246,7 @@ fn parse_target<'a>(
     clauses: [Option<&Words<'a>>; 2],
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     Ok(match kind {
-        ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn => {
+        ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn | ProbeKind::Blocks => {
             parse_instruction(word, kind)?
         }
         ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, clauses)?,
@@ -281,6 +281,7 @@ fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKi
         None => (word, kind),
         Some((symbol, "return")) => (symbol, ProbeKind::Kretprobe),
         Some((symbol, "retinsn")) => (symbol, ProbeKind::Kretinsn),
+        Some((symbol, "blocks")) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Blocks),
         Some((symbol, _)) => {
             let offset = symbol.len();
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));

@@ -34,11 +34,15 @@ use super::{
         own_argument,
         resolve_operand, //
     },
-    target::Target, //
+    target::{
+        ProbeKind,
+        Target, //
+    },
 };
 
 /// Resolves the keys and the fields of a command.
 pub(super) struct ByResolver<'a> {
+    pub(super) kind: ProbeKind,
     pub(super) target: Target<'a>,
     /// The arguments of the command. A key or a field can be the name of one.
     pub(super) arguments: &'a [WrittenArgument<'a>],
@@ -63,9 +67,12 @@ impl<'a> ByResolver<'a> {
             Some(source) => source,
             None => KeySource::Argument(self.argument(operand)?),
         };
-        // The address of a function is shown with its name.
+        // The address of a function is shown with its name, and that of a block with its offset.
         let modifier = match (&source, item.modifier) {
-            (KeySource::Function, Modifier::None) => Modifier::Sym,
+            (KeySource::Function, Modifier::None) => match self.kind {
+                ProbeKind::Blocks => Modifier::SymOffset,
+                _ => Modifier::Sym,
+            },
             (_, modifier) => modifier,
         };
         let key = Key {

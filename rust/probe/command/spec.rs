@@ -92,6 +92,7 @@ impl<T: SpecText> ProbeSpec<T> {
             (_, Target::AllNamed(_)) => "%all",
             (ProbeKind::FprobeExit, _) => "%return",
             (ProbeKind::Kretinsn, _) => "%retinsn",
+            (ProbeKind::Blocks, _) => "%blocks",
             _ => "",
         };
         let arguments = Listed(arguments);

@@ -21,6 +21,8 @@ pub enum ProbeKind {
     Kretprobe,
     /// Kprobes at all return instructions of a function. C has no such kind.
     Kretinsn,
+    /// Kprobes at the first instruction of all basic blocks of a function. C has no such kind.
+    Blocks,
     /// An fprobe at the entry of functions.
     FprobeEntry,
     /// An fprobe at the exit of functions.
@@ -44,7 +46,7 @@ impl ProbeKind {
     /// The letter that starts a command of this kind.
     pub const fn letter(self) -> char {
         match self {
-            Self::Kprobe | Self::Kretinsn => 'p',
+            Self::Kprobe | Self::Kretinsn | Self::Blocks => 'p',
             Self::Kretprobe => 'r',
             Self::FprobeEntry | Self::FprobeExit => 'f',
             Self::Tracepoint => 't',
@@ -58,7 +60,7 @@ impl ProbeKind {
     /// The group of an event, if the command names no group.
     pub const fn default_group(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn => "kprobes",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks => "kprobes",
             Self::FprobeEntry | Self::FprobeExit => "fprobes",
             Self::Tracepoint => "tracepoints",
             Self::EventProbe => "eprobes",
@@ -71,7 +73,7 @@ impl ProbeKind {
     /// The subsystem that the error log names. C: `trace_probe_log_init()`.
     pub const fn subsystem(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn => "trace_kprobe",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks => "trace_kprobe",
             Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint => "trace_fprobe",
             Self::EventProbe => "event_probe",
             Self::Watchpoint => "wprobe",
@@ -122,7 +124,10 @@ impl ProbeKind {
     /// Whether `kprobe_events` lists the probe. Two probes can share an event only if this value is
     /// equal for both.
     pub const fn is_kprobe(self) -> bool {
-        matches!(self, Self::Kprobe | Self::Kretprobe | Self::Kretinsn)
+        matches!(
+            self,
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks
+        )
     }
 
     /// Whether the kernel saves all registers at a hit.

@@ -282,10 +282,25 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
 
     /// Whether an instruction starts at this address. Padding at the end of a part does not count.
     pub fn is_boundary(&self, address: u64) -> bool {
+        self.is_set(address, self.starts)
+    }
+
+    /// The parts of the function.
+    pub(super) fn parts(&self) -> &'a [Part<'a>] {
+        self.parts
+    }
+
+    /// Whether the bit for an instruction at this address is set in `words`.
+    pub(super) fn is_set(&self, address: u64, words: &[u64]) -> bool {
         place::<D>(self.parts, address).is_some_and(|place| {
-            let word = self.starts.get(place / 64);
+            let word = words.get(place / 64);
             word.is_some_and(|word| word & bit(place) != 0)
         })
+    }
+
+    /// Sets the bit for an instruction at this address in `words`.
+    pub(super) fn set(&self, address: u64, words: &mut [u64]) {
+        set::<D>(self.parts, address, words, true);
     }
 
     fn contains(&self, address: u64) -> bool {
@@ -293,11 +308,11 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
     }
 
     /// Whether a jump to this address stays in the same call of the function.
-    fn stays(&self, address: u64) -> bool {
+    pub(super) fn stays(&self, address: u64) -> bool {
         self.contains(address) && !self.is_entry(address)
     }
 
-    fn is_entry(&self, address: u64) -> bool {
+    pub(super) fn is_entry(&self, address: u64) -> bool {
         self.entries.contains(&address)
     }
 
@@ -419,7 +434,7 @@ where
 }
 
 impl Part<'_> {
-    const EMPTY: Part<'static> = Part {
+    pub(super) const EMPTY: Part<'static> = Part {
         address: 0,
         text: &[],
     };
@@ -433,7 +448,7 @@ impl Part<'_> {
 
 /// An iterator over the instructions of a part. It ends at the first undefined instruction, or at
 /// the zeros at the end of the text.
-struct Sweep<'a, D> {
+pub(super) struct Sweep<'a, D> {
     address: u64,
     text: &'a [u8],
     /// The number of zeros at the end of the text.
@@ -442,7 +457,7 @@ struct Sweep<'a, D> {
 }
 
 impl<'a, D> Sweep<'a, D> {
-    fn new(part: &Part<'a>) -> Self {
+    pub(super) fn new(part: &Part<'a>) -> Self {
         let is_zero = |byte: &&u8| **byte == 0;
         Self {
             address: part.address,

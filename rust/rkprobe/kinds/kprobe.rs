@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kprobes, kretprobes, and kprobes on the return instructions of a function.
+//! Kprobes, kretprobes, and kprobes on the return instructions or the blocks of a function.
 //!
 //! C: `__register_trace_kprobe()`, `validate_probe_symbol()`, `kprobe_dispatcher()`,
 //! `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`.
@@ -38,8 +38,13 @@ use probe::{
 };
 
 use crate::{
-    action::Purpose,
+    action::{
+        Action,
+        Purpose, //
+    },
+    block_probes::BlockProbes,
     compile::Compiled,
+    exits,
     failure::{
         at_target,
         Failure, //
@@ -48,6 +53,7 @@ use crate::{
         Kind,
         Start, //
     },
+    reader,
     registered::{
         boxed,
         Awaited,
@@ -134,6 +140,9 @@ impl<'a> Symbol<'a> {
             Some(1) => self.is_entry()?.unwrap_or(kind.is_return()),
             Some(_) => return refuse(ErrorKind::NonUniqSymbol),
         };
+        if kind == ProbeKind::Blocks && self.offset != 0 {
+            return refuse(ErrorKind::BlocksInside);
+        }
         if kind.is_return() && !is_entry {
             return refuse(ErrorKind::BadRetprobe);
         }
@@ -281,12 +290,14 @@ fn point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
     match command.kind {
         ProbeKind::Kretprobe => ProbePoint::Return,
         ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
+        ProbeKind::Blocks => ProbePoint::Inside,
         _ if is_entry => ProbePoint::Entry,
         _ => ProbePoint::Inside,
     }
 }
 
-/// Registers a kprobe, a kretprobe or a probe on return instructions at one target, disabled.
+/// Registers a kprobe, a kretprobe, or a probe on return instructions or blocks at one target,
+/// disabled.
 #[inline(never)]
 fn register(
     command: &Command<'_>,
@@ -304,9 +315,28 @@ fn register(
             let registered = Kretinsn::register_disabled(target, action);
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
+        ProbeKind::Blocks => {
+            let registered = BlockProbes::register_disabled(target, action);
+            let probes = registered.map_err(refused::of_blocks)?;
+            log_gaps(&probes);
+            boxed(probes)?
+        }
         _ => {
             let probe = Kprobe::register_disabled(target, action);
             boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
         }
     })
+}
+
+/// Logs how many blocks of a function the kernel refuses to probe.
+#[inline(never)]
+fn log_gaps(probes: &BlockProbes<Action>) {
+    let (all, probed) = (probes.blocks().len(), probes.probed());
+    if probed < all {
+        let entry = exits::SymbolOffset(probes.entry() as u64);
+        reader::log(
+            format_args!("{entry}: {probed} of {all} blocks can be probed, see rkprobe_blocks"),
+            |text| pr_info!("{text}\n"),
+        );
+    }
 }

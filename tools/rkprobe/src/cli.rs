@@ -35,6 +35,7 @@ use self::options::{
 
 mod args;
 mod count;
+mod cover;
 mod disk;
 mod doctor;
 mod events;
@@ -83,6 +84,7 @@ fn command() -> Command {
             fails::options(),
             args::options(),
             exits::options(),
+            cover::options(),
             follow::options(),
             watch::options(),
             count::options(),
@@ -196,6 +198,7 @@ pub fn run() -> Result<u8> {
         "fails" => fails::ask(&context, matches),
         "args" => args::ask(&context, matches),
         "exits" => exits::ask(&context, matches),
+        "cover" => cover::ask(&context, matches),
         "follow" => follow::ask(&context, matches),
         "watch" => watch::ask(&context, matches),
         "count" => count::ask(&context, matches),

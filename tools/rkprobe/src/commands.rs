@@ -5,6 +5,7 @@
 pub mod args;
 pub mod between;
 pub mod count;
+pub mod cover;
 pub mod disk;
 pub mod doctor;
 pub mod events;

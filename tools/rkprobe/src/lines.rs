@@ -153,6 +153,21 @@ impl Image {
         Some((location.file?.into(), location.line?))
     }
 
+    /// The lines of the code from `offset` to `end`, with those of inlined functions.
+    fn find_all(&self, function: &str, offset: u64, end: u64) -> Option<BTreeSet<(String, u32)>> {
+        let start = self.symbols.get(function)?;
+        let line = |offset| {
+            let location = self
+                .loader
+                .find_location(start.checked_add(offset)?)
+                .ok()??;
+            let file = location.file?;
+            let file = file.strip_prefix(&self.directory).unwrap_or(file);
+            Some((file.to_owned(), location.line.filter(|line| *line > 0)?))
+        };
+        Some((offset..end).filter_map(line).collect())
+    }
+
     fn find_return(&self, function: &str, offset: u64) -> Option<String> {
         let (file, line) = self.location(function, offset)?;
         let before = (1..=MAX_BACK.min(offset))
@@ -186,6 +201,26 @@ impl Lines {
             }
         };
         Self(modules.into_iter().filter_map(open).collect())
+    }
+
+    /// The line of the instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`.
+    pub fn find(&self, place: &str) -> Option<String> {
+        let (function, offset, module) = split_place(place)?;
+        let image = self.0.get(module)?;
+        let (file, line) = image.location(function, offset)?;
+        let file = file.strip_prefix(&image.directory).unwrap_or(&file);
+        Some(format!("{file}:{line}"))
+    }
+
+    /// The lines of the code from a place to `end` in the same function. Without it, of the first instruction.
+    pub fn find_all(&self, place: &str, end: Option<&str>) -> BTreeSet<(String, u32)> {
+        let found = split_place(place).and_then(|(function, offset, module)| {
+            let end = end.and_then(split_place);
+            let end = end.filter(|(of, end, _)| *of == function && *end > offset);
+            let end = end.map_or(offset + 1, |(_, end, _)| end);
+            self.0.get(module)?.find_all(function, offset, end)
+        });
+        found.unwrap_or_default()
     }
 
     /// The line of the return instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`. A size
@@ -284,6 +319,12 @@ mod tests {
         assert!(at(&format!("{body} after {first}")), "{found:?}");
         assert!(at(&format!("{end} after {body}")), "{found:?}");
         assert_eq!(lines.find_return("no_such_function+0x0"), None);
+        let start = format!("{name}+0x0");
+        assert_eq!(lines.find(&start), Some(format!("src/lines.rs:{first}")));
+        let only = lines.find_all(&start, None);
+        assert_eq!(only, BTreeSet::from([("src/lines.rs".into(), first)]));
+        let all = lines.find_all(&start, Some(&format!("{name}+0xc8/0xc8")));
+        assert!(all.contains(&("src/lines.rs".into(), body)), "{all:?}");
         assert_eq!(lines.find_return(&format!("{name}+0x0 [module]")), None);
     }
 

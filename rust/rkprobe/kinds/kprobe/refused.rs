@@ -21,6 +21,7 @@ use probe::{
 };
 
 use crate::{
+    block_probes,
     exits,
     failure::{
         at_target,
@@ -106,7 +107,6 @@ fn is_traceable(address: usize) -> Result<bool> {
 /// details.
 #[inline(never)]
 pub(super) fn of_retinsn(refusal: Refusal) -> Failure {
-    let log = |text: fmt::Arguments<'_>| reader::log(text, |text| pr_info!("{text}\n"));
     let kind = match refusal {
         Refusal::TailCall(exit) => {
             log(format_args!("{}; use %return", exits::Shown(&exit)));
@@ -131,4 +131,30 @@ pub(super) fn of_retinsn(refusal: Refusal) -> Failure {
         Refusal::Failed(error) => return at_target(error),
     };
     command::Error::at_target(kind, Errno::EINVAL).into()
+}
+
+/// Converts the reason why the blocks of a function cannot be probed. Logs the details.
+#[inline(never)]
+pub(super) fn of_blocks(refusal: block_probes::Refusal) -> Failure {
+    use block_probes::Refusal;
+
+    let (kind, errno) = match refusal {
+        Refusal::BadText(bad) => {
+            log(format_args!("{}", exits::Bad(&bad)));
+            (ErrorKind::BadText, Errno::EINVAL)
+        }
+        Refusal::UnknownJump(address) => {
+            log(format_args!("{}", exits::UnknownJump(address)));
+            (ErrorKind::UnknownBlocks, Errno::EINVAL)
+        }
+        Refusal::TooMany => (ErrorKind::TooManyBlocks, Errno::E2BIG),
+        Refusal::Inside => (ErrorKind::BlocksInside, Errno::EINVAL),
+        Refusal::NotBuilt => (ErrorKind::NosupRetinsn, Errno::EOPNOTSUPP),
+        Refusal::Failed(error) => return at_target(error),
+    };
+    command::Error::at_target(kind, errno).into()
+}
+
+fn log(text: fmt::Arguments<'_>) {
+    reader::log(text, |text| pr_info!("{text}\n"));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The handlers of kprobes, kretprobes and kprobes on return instructions, and their registrations.
+//! The handlers of kprobes, kretprobes, and kprobes on return instructions and blocks, and their
+//! registrations.
 
 use kernel::prelude::*;
 
@@ -30,6 +31,7 @@ use crate::{
         Action,
         Counts, //
     },
+    block_probes::BlockProbes,
     entry_saver::{
         EntryLayout,
         EntrySaver,
@@ -176,6 +178,36 @@ impl Registered for Kretinsn<Action> {
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
+        for probe in KBox::into_inner(self).into_kprobes() {
+            drop(batch.kprobes.push_within_capacity(probe));
+        }
+    }
+}
+
+impl Registered for BlockProbes<Action> {
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
+        BlockProbes::enable(self)
+    }
+
+    fn disarm(&self) -> Result {
+        self.probes().map(Kprobe::disable).fold(Ok(()), Result::and)
+    }
+
+    fn counts(&self) -> Counts {
+        let missed = self.probes().map(Kprobe::missed);
+        Counts::of(self.handler(), missed.fold(0, u64::wrapping_add))
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(self.entry())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.probes().any(Kprobe::is_gone)
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let _ = batch.kprobes.reserve(self.probed(), GFP_KERNEL);
         for probe in KBox::into_inner(self).into_kprobes() {
             drop(batch.kprobes.push_within_capacity(probe));
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `probe::insn` against the disassembler: each instruction of each symbol, and each function's exits.
+//! `probe::insn` against the disassembler: each instruction of each symbol, and each function's exits
+//! and blocks.
 
 use std::{
     collections::{
@@ -13,6 +14,11 @@ use std::{
 use object::Architecture;
 use probe::insn::{
     arm64::Arm64,
+    blocks::{
+        Block,
+        Blocks,
+        UnknownBlocks, //
+    },
     exits::{
         is_cold_part,
         BadText,
@@ -56,6 +62,9 @@ pub struct Report {
     pub bytes: u64,
     pub insns: u64,
     pub functions: u64,
+    /// The functions whose blocks are known, and their blocks.
+    pub with_blocks: u64,
+    pub blocks: u64,
     /// Each with its place, its bytes, and what both say.
     pub differing_insns: Vec<String>,
     pub differing_functions: Vec<String>,
@@ -86,6 +95,8 @@ impl Report {
         self.bytes += other.bytes;
         self.insns += other.insns;
         self.functions += other.functions;
+        self.with_blocks += other.with_blocks;
+        self.blocks += other.blocks;
         self.differing_insns.extend(other.differing_insns);
         self.differing_functions.extend(other.differing_functions);
         self.list.extend(other.list);
@@ -116,6 +127,8 @@ impl fmt::Display for Report {
         writeln!(f, "  {} bytes of text", self.bytes)?;
         writeln!(f, "  {:9} instructions, {insns} differing", self.insns)?;
         writeln!(f, "  {:9} functions, {functions} differing", self.functions)?;
+        let (with_blocks, blocks) = (self.with_blocks, self.blocks);
+        writeln!(f, "  {blocks:9} blocks of {with_blocks} functions")?;
         for (verdict, reasons) in &self.verdicts {
             let count: u64 = reasons.values().sum();
             let share = count as f64 * 100.0 / self.functions as f64;
@@ -179,6 +192,10 @@ struct Comparison<'a> {
 
 /// What a decoder says of a function.
 type Found = Result<(Vec<Exit>, Verdict), BadText>;
+
+/// The blocks of a function, or the place of the first jump whose target is unknown. `None` if the
+/// text is not understood.
+type FoundBlocks = Option<Result<Vec<Block>, u64>>;
 
 impl<'a> Comparison<'a> {
     fn new(image: &'a Image, insns: &'a [Insn]) -> Self {
@@ -308,6 +325,17 @@ impl<'a> Comparison<'a> {
             let verdict = oracle::verdict(&exits);
             (exits, verdict)
         });
+        let our_blocks = {
+            let part = |index: &usize| self.image.part(*index).expect("it has text");
+            let parts: Vec<Part<'_>> = indices.iter().map(part).collect();
+            self.our_blocks::<D>(symbol, &parts)
+        };
+        let their_blocks = theirs.as_ref().ok();
+        let their_blocks = their_blocks.map(|(exits, _)| oracle::blocks(&pieces, exits));
+        if let Some(Ok(blocks)) = &our_blocks {
+            self.report.with_blocks += 1;
+            self.report.blocks += blocks.len() as u64;
+        }
         self.report.cold.by_jump += by_jump;
         self.report.cold.by_name += by_name;
         self.report.functions += 1;
@@ -328,7 +356,24 @@ impl<'a> Comparison<'a> {
             self.report.differing_functions.push(format!(
                 "{name} ({address:#x}): {ours:x?}; by the disassembler: {theirs:x?}"
             ));
+        } else if our_blocks != their_blocks {
+            let (name, address) = (symbol.name(), symbol.address);
+            self.report.differing_functions.push(format!(
+                "{name} ({address:#x}): {our_blocks:x?}; by the disassembler: {their_blocks:x?}"
+            ));
         }
+    }
+
+    fn our_blocks<D: Decoder>(&self, symbol: &Symbol, parts: &[Part<'_>]) -> FoundBlocks {
+        let words = SweptFunction::<D>::words(parts);
+        let (mut starts, mut targets) = (vec![0; words], vec![0; words]);
+        let function = SweptFunction::<D>::sweep(parts, &mut starts).ok()?;
+        let destination = |target| self.destination(symbol, target);
+        Some(match Blocks::find(&function, &mut targets, destination) {
+            Ok(blocks) => Ok(blocks.collect()),
+            Err(UnknownBlocks::Jump(address)) => Err(address),
+            Err(UnknownBlocks::Memory) => unreachable!("there are enough words"),
+        })
     }
 
     fn ours<D: Decoder>(&self, symbol: &Symbol, parts: &[Part<'_>]) -> Found {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a function leaves, by the disassembler's text: the rules of `probe::insn::exits`, written
-//! once more, over mnemonics, targets and names.
+//! Where a function leaves, and its blocks, by the disassembler's text: the rules of
+//! `probe::insn::exits` and `probe::insn::blocks`, written once more, over mnemonics, targets and
+//! names.
 
-use probe::insn::exits::{
-    BadText,
-    Exit,
-    ExitKind,
-    Reason,
-    Verdict, //
+use std::collections::BTreeSet;
+
+use probe::insn::{
+    blocks::Block,
+    exits::{
+        BadText,
+        Exit,
+        ExitKind,
+        Reason,
+        Verdict, //
+    },
 };
 
 use crate::{
@@ -222,4 +228,87 @@ pub fn verdict(exits: &[Exit]) -> Verdict {
         None if exits.iter().any(is_return) => Verdict::Returns,
         None => Verdict::NoReturn,
     }
+}
+
+/// The blocks of a function with these exits, or the place of the first jump whose target is unknown.
+///
+/// # Errors
+///
+/// The address of the jump.
+pub fn blocks(pieces: &[Piece<'_>], exits: &[Exit]) -> Result<Vec<Block>, u64> {
+    let unknown = exits.iter().find(|exit| {
+        matches!(
+            exit.kind,
+            ExitKind::IndirectTailCall | ExitKind::Part { .. }
+        )
+    });
+    if let Some(exit) = unknown {
+        return Err(exit.address);
+    }
+    let leaves: BTreeSet<u64> = exits.iter().map(|exit| exit.address).collect();
+    let inner = |insn: &Insn| match insn.does {
+        Does::Jump(target) | Does::Branch(target) if !leaves.contains(&insn.address) => {
+            Some(target)
+        }
+        _ => None,
+    };
+    let all = pieces.iter().flat_map(Piece::body);
+    let targets: BTreeSet<u64> = all.filter_map(inner).collect();
+    let is_end = |does| {
+        matches!(
+            does,
+            Does::Jump(_) | Does::Return | Does::ReturnPop | Does::Leave | Does::Trap
+        )
+    };
+
+    let mut blocks: Vec<Block> = vec![];
+    for piece in pieces {
+        // Without filling: breakpoints, and the nops after them or after an instruction that ends.
+        let mut rest: Vec<(Insn, bool)> = vec![];
+        let (mut is_filling, mut is_cut) = (false, true);
+        for insn in piece.body() {
+            let is_target = targets.contains(&insn.address);
+            is_filling = match insn.does {
+                Does::Breakpoint => !is_target,
+                Does::Nop => is_filling && !is_target,
+                _ => false,
+            };
+            if insn.does == Does::Breakpoint && is_filling {
+                is_cut = true;
+            }
+            if !is_filling {
+                rest.push((*insn, is_cut));
+                is_cut = false;
+            }
+            is_filling |= is_end(insn.does) || insn.does == Does::Breakpoint;
+        }
+        for (index, (insn, is_cut)) in rest.iter().enumerate() {
+            let before = index.checked_sub(1).map(|index| &rest[index].0);
+            let starts = before.is_none_or(|before| {
+                is_end(before.does)
+                    || matches!(before.does, Does::Branch(_) | Does::Breakpoint)
+                    || insn.does == Does::Landing
+                    || targets.contains(&insn.address)
+            });
+            if starts || *is_cut {
+                blocks.push(Block {
+                    address: insn.address,
+                    last: insn.address,
+                    next: None,
+                    target: None,
+                });
+            }
+            let block = blocks.last_mut().expect("the first instruction starts one");
+            block.last = insn.address;
+            block.target = inner(insn);
+            let goes_on = insn.does == Does::Trap || !is_end(insn.does);
+            block.next = match rest.get(index + 1) {
+                Some((next, false)) if goes_on && insn.does != Does::Breakpoint => {
+                    Some(next.address)
+                }
+                _ => None,
+            };
+        }
+    }
+    Ok(blocks)
 }

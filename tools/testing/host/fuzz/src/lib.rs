@@ -126,6 +126,7 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
             ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
             _ => ProbePoint::Return,
         }),
+        Target::Symbol { .. } if command.kind == ProbeKind::Blocks => Some(ProbePoint::Inside),
         Target::Symbol { offset: 0, .. } => Some(ProbePoint::Entry),
         Target::Symbol { .. } => Some(ProbePoint::Inside),
         Target::Address(_) if is_return => Some(ProbePoint::Return),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The exits of functions of any bytes.
+//! The exits and the blocks of functions of any bytes.
 //!
 //! The input is the address of the first part, and the parts: each the distance from the end of the
 //! one before it, its length, and its text.

@@ -224,7 +224,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     ("p", ""),
     ("p", ""),
     ("p", ""),
@@ -234,6 +234,7 @@ const KINDS: [(&str, &str); 11] = [
     ("r8", ""),
     ("p", "%return"),
     ("p", "%retinsn"),
+    ("p", "%blocks"),
     ("t", ""),
     ("w", ""),
 ];
@@ -291,7 +292,7 @@ pub fn define(rng: &mut Rng) -> String {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
             1 | 2 if letter == "w" => rng.pick(&WATCHED),
             1 if is_return => rng.pick(&RETURN),
-            1 | 2 if suffix != "%retinsn" => rng.pick(&ENTRY),
+            1 | 2 if !["%retinsn", "%blocks"].contains(&suffix) => rng.pick(&ENTRY),
             _ => rng.pick(&ANY),
         };
         command.push(' ');
@@ -299,7 +300,7 @@ pub fn define(rng: &mut Rng) -> String {
     }
     let has = Has {
         registers: letter != "f" && letter != "t",
-        entry: letter != "w" && suffix != "%retinsn",
+        entry: letter != "w" && !["%retinsn", "%blocks"].contains(&suffix),
         returns: is_return,
     };
     command + &clauses::sometimes(rng, has)

@@ -189,6 +189,14 @@ fn a_command_says_its_kind_and_target() {
     let whole = create("p fn%retinsn").unwrap();
     assert_eq!(whole.listing(), "p:kprobes/r_fn_0 fn%retinsn");
 
+    let whole = create("p mod:fn%blocks %ip by func").unwrap();
+    assert_eq!(whole.command.kind, ProbeKind::Blocks);
+    assert_eq!(whole.command.target, target);
+    assert_eq!(
+        whole.listing(),
+        "p:kprobes/p_mod_fn_blocks mod:fn%blocks arg1=%ip by func"
+    );
+
     let whole = create("p 0xffffffffffffffff").unwrap();
     assert_eq!(whole.command.kind, ProbeKind::Kprobe);
     assert_eq!(whole.command.maxactive, None);

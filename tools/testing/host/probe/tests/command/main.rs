@@ -150,6 +150,7 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Kretinsn => {
             ProbePoint::ReturnInsn
         }
+        Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Blocks => ProbePoint::Inside,
         Target::Symbol { offset: 0, .. } if is_return => ProbePoint::Return,
         Target::Symbol { offset: 0, .. } => ProbePoint::Entry,
         Target::Symbol { .. } if is_return => {

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What holds for the exits of any bytes; the fuzz target has it too.
+//! What holds for the exits and the blocks of any bytes; the fuzz target has it too.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    collections::HashSet, //
+};
 
 use probe::insn::{
+    blocks::{
+        Block,
+        Blocks, //
+    },
     exits::{
         Destination,
         ExitKind,
@@ -13,6 +20,7 @@ use probe::insn::{
         Verdict, //
     },
     Decoder,
+    Flow,
     Insn,
     Unprobable, //
 };
@@ -74,7 +82,43 @@ pub fn ask<D: Decoder>(parts: &[Part<'_>], destination: impl Fn(u64) -> Destinat
             }
             Verdict::Part(_) => assert!(exits.iter().any(|exit| is_part(exit.kind))),
         }
+        let mut targets = vec![u64::MAX; words];
+        if let Ok(blocks) = Blocks::find(&function, &mut targets, &destination) {
+            let blocks: Vec<_> = blocks.collect();
+            if are_apart(parts) {
+                check_blocks(&function, &blocks);
+            }
+        }
     }
-    // Two passes of the sweep, and one each for the exits and the verdict.
-    assert!(DECODED.get() <= 4 * len + 1, "{} of {len}", DECODED.get());
+    // Two passes of the sweep, one each for the exits and the verdict, two for the blocks, and one
+    // for their check.
+    assert!(DECODED.get() <= 7 * len + 1, "{} of {len}", DECODED.get());
+}
+
+/// Each instruction is in one block at most, and each successor is a block.
+fn check_blocks<D: Decoder>(function: &SweptFunction<'_, D>, blocks: &[Block]) {
+    let starts: HashSet<u64> = blocks.iter().map(|block| block.address).collect();
+    assert_eq!(starts.len(), blocks.len());
+    let successors = blocks.iter().flat_map(|block| [block.next, block.target]);
+    for successor in successors.flatten() {
+        assert!(starts.contains(&successor), "{successor:x} {blocks:x?}");
+    }
+    let mut ahead = blocks.iter();
+    let mut block: Option<&Block> = None;
+    for (address, insn) in function.instructions() {
+        if starts.contains(&address) {
+            assert!(block.is_none());
+            block = ahead.next();
+            assert_eq!(block.map(|block| block.address), Some(address));
+        }
+        match block {
+            Some(of) if of.last == address => block = None,
+            Some(_) => assert!(!matches!(
+                insn.flow,
+                Flow::Jump(_) | Flow::Branch(_) | Flow::Return | Flow::FarReturn | Flow::Trap
+            )),
+            None => assert!(matches!(insn.flow, Flow::Nop | Flow::Breakpoint)),
+        }
+    }
+    assert!(block.is_none() && ahead.next().is_none());
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `probe::insn`: instructions, and where functions leave.
+//! `probe::insn`: instructions, where functions leave, and their blocks.
 
 mod any;
 mod arm64;
+mod blocks;
 mod builder;
 mod callees;
 mod exits;

@@ -170,6 +170,7 @@ proptest! {
             .zip(&starts)
             .filter_map(|(step, start)| Some((start - ENTRY, step.exit(&starts)?)))
             .collect();
+        ask::<X86>(&[Part { address: ENTRY, text: &text.bytes }], destination);
         let (found, verdict) = exits::<X86>(&[text]).unwrap();
         prop_assert_eq!(&found, &expected);
         let is_return = |kind| matches!(kind, ExitKind::Return | ExitKind::ReturnThunk);

@@ -194,11 +194,9 @@ pub fn control(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
 
 pub fn exits(worker: &mut Worker, rng: &mut Rng) -> io::Result<()> {
     let function = grammar::function(rng);
-    worker.note(format_args!("{function}"));
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .open("rkprobe_exits")?;
+    let file = rng.pick(&["rkprobe_exits", "rkprobe_blocks"]);
+    worker.note(format_args!("{file} {function}"));
+    let mut file = File::options().read(true).write(true).open(file)?;
     file.write_all(function.as_bytes())?;
     read_some(&mut file, 2000)
 }

@@ -39,6 +39,7 @@ fn random_file(rng: &mut Rng) -> String {
         "rkprobe_calls",
         "rkprobe_error_log",
         "rkprobe_exits",
+        "rkprobe_blocks",
     ];
     let of_event = ["format", "enable", "trigger", "hist", "id", "filter"];
     let of_instance = [

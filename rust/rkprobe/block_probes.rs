@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kprobes at the first instruction of each basic block of a function.
+
+use core::mem;
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use ktrace::{
+    exits::{
+        BadText,
+        Block,
+        Exits,
+        UnknownBlocks,
+        IS_BUILT, //
+    },
+    kprobe::{
+        self,
+        AnyKprobe,
+        Kprobe, //
+    },
+    symbol, //
+};
+
+/// Maximum number of blocks of a function.
+const MAX_BLOCKS: usize = 1024;
+
+/// Maximum number of attempts while the text of the function changes.
+const TRIES: usize = 5;
+
+/// The reason why the blocks of a function cannot be probed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The text of the function cannot be decoded.
+    BadText(BadText),
+    /// The function jumps to an unknown address. This is the address of the jump.
+    UnknownJump(u64),
+    /// The function has more blocks than [`MAX_BLOCKS`].
+    TooMany,
+    /// The target is not the entry of a function.
+    Inside,
+    /// This build has no decoder.
+    NotBuilt,
+    /// The kernel refuses a probe at the entry of the function, or has another error.
+    Failed(Error),
+}
+
+impl<E> From<E> for Refusal
+where
+    Error: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Registered probes on the blocks of a function.
+pub(crate) struct BlockProbes<H: kprobe::Handler> {
+    handler: Arc<H>,
+    entry: usize,
+    /// The blocks, and whether each one has a probe.
+    blocks: KVec<(Block, bool)>,
+    probes: KVVec<Pin<KBox<Kprobe<Arc<H>>>>>,
+}
+
+impl<H: kprobe::Handler> BlockProbes<H> {
+    /// Registers disabled probes on all blocks of the function at `target` that the kernel allows
+    /// to probe. Process context; sleeps.
+    pub(crate) fn register_disabled(
+        target: kprobe::Target<'_>,
+        handler: H,
+    ) -> Result<Self, Refusal> {
+        if !IS_BUILT {
+            return Err(Refusal::NotBuilt);
+        }
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let mut before = Refusal::Failed(EAGAIN);
+        for _ in 0..TRIES {
+            match Self::place(target, &handler) {
+                Ok(probes) => return Ok(probes),
+                // If two attempts have the same result, no code was changing the text.
+                Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
+                Err(refusal) => before = refusal,
+            }
+        }
+        Err(before)
+    }
+
+    /// Registers the probes once. `EAGAIN` if the text changed during the call.
+    fn place(target: kprobe::Target<'_>, handler: &Arc<H>) -> Result<Self, Refusal> {
+        let address = match target {
+            kprobe::Target::Symbol(name, offset) => {
+                symbol::address_of(name)?.wrapping_add(offset as usize)
+            }
+            kprobe::Target::Address(address) => address,
+        };
+        if symbol::is_entry(address) != Some(true) {
+            return Err(Refusal::Inside);
+        }
+        let exits = Exits::find(address)?;
+        exits.verdict().map_err(Refusal::BadText)?;
+        let found = exits.blocks()?.map_err(|unknown| match unknown {
+            UnknownBlocks::Jump(address) => Refusal::UnknownJump(address),
+            UnknownBlocks::Memory => Refusal::Failed(ENOMEM),
+        })?;
+        if found.len() > MAX_BLOCKS {
+            return Err(Refusal::TooMany);
+        }
+        let mut this = Self {
+            handler: handler.clone(),
+            entry: exits.probe_entry(),
+            blocks: KVec::with_capacity(found.len(), GFP_KERNEL)?,
+            probes: KVVec::with_capacity(found.len(), GFP_KERNEL)?,
+        };
+        for (index, mut block) in found.into_iter().enumerate() {
+            if index == 0 {
+                block.address = this.entry as u64;
+            }
+            let target = kprobe::Target::Address(block.address as usize);
+            let probe = Kprobe::register_disabled(target, handler.clone());
+            let is_probed = match KBox::pin_init::<Error>(probe, GFP_KERNEL) {
+                Ok(probe) => {
+                    this.probes.push(probe, GFP_KERNEL)?;
+                    true
+                }
+                Err(error) if index == 0 || error == ENOMEM || error == EPERM => {
+                    return Err(error.into());
+                }
+                Err(_) => false,
+            };
+            this.blocks.push((block, is_probed), GFP_KERNEL)?;
+        }
+        // To register the kprobes, the kernel took `text_mutex`, so a change of the text before
+        // them is complete and visible now.
+        match exits.is_current()? {
+            true => Ok(this),
+            false => Err(EAGAIN.into()),
+        }
+    }
+
+    /// The blocks, and whether each one has a probe.
+    pub(crate) fn blocks(&self) -> &[(Block, bool)] {
+        &self.blocks
+    }
+
+    /// The number of blocks with a probe.
+    pub(crate) fn probed(&self) -> usize {
+        self.probes.len()
+    }
+
+    /// The address of the probe at the entry of the function.
+    pub(crate) fn entry(&self) -> usize {
+        self.entry
+    }
+
+    /// The handler of all probes.
+    pub(crate) fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// The probes.
+    pub(crate) fn probes(&self) -> impl Iterator<Item = &Kprobe<Arc<H>>> {
+        self.probes.iter().map(|probe| &**probe)
+    }
+
+    /// Arms all probes, or none. Process context; sleeps.
+    pub(crate) fn enable(&self) -> Result {
+        for (index, probe) in self.probes().enumerate() {
+            if let Err(error) = probe.enable() {
+                for armed in self.probes().take(index) {
+                    // This loop has armed the probe.
+                    let _ = armed.disable();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Converts the value to its kprobes, which can be unregistered together with others.
+    pub(crate) fn into_kprobes(mut self) -> impl Iterator<Item = AnyKprobe> {
+        let probes = mem::take(&mut self.probes);
+        probes.into_iter().map(AnyKprobe::from)
+    }
+}
+
+impl<H: kprobe::Handler> Drop for BlockProbes<H> {
+    fn drop(&mut self) {
+        if !self.probes.is_empty() {
+            Kprobe::unregister_all(mem::take(&mut self.probes));
+        }
+    }
+}

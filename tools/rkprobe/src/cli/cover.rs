@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The options of `rkprobe cover`.
+
+use clap::{
+    Arg,
+    ArgMatches,
+    Command, //
+};
+
+use crate::{
+    commands::cover,
+    context::Context,
+    failure::Result, //
+};
+
+use super::options::{
+    functions,
+    source,
+    table::{
+        sorts,
+        table, //
+    },
+    text,
+    whom::traces, //
+};
+
+/// The command and its options.
+pub fn options() -> Command {
+    traces(sorts(
+        Command::new("cover")
+            .about("Which parts of functions ran, and which did not?")
+            .arg(functions())
+            .arg(source())
+            .arg(
+                Arg::new("lcov")
+                    .long("lcov")
+                    .value_name("FILE")
+                    .help("Also write the lines that ran into FILE, for genhtml and editors"),
+            ),
+        &["ran", "blocks", "name"],
+    ))
+}
+
+/// Asks the question of the options.
+pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
+    cover::run(
+        context,
+        text(matches, "FUNCTIONS"),
+        matches.get_flag("source"),
+        matches.get_one("lcov"),
+        &table(matches),
+    )
+}
