@@ -29,5 +29,6 @@ pub mod histogram;
 pub mod insn;
 pub mod kallsyms;
 pub mod object_table;
+pub mod sort;
 pub mod types;
 pub mod vmcoreinfo;

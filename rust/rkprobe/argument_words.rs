@@ -5,7 +5,10 @@
 use kernel::prelude::*;
 
 use ktrace::symbol;
-use probe::argument_words::FewWords;
+use probe::{
+    argument_words::FewWords,
+    sort::sort, //
+};
 
 use crate::resolve::vmlinux;
 
@@ -74,7 +77,7 @@ impl ArgumentWords {
                 functions.push((name, words), GFP_KERNEL)?;
             }
         }
-        functions.sort_unstable();
+        sort(&mut functions);
         let mut last = "";
         functions.retain(|(name, _)| core::mem::replace(&mut last, *name) != *name);
         let mut names = KVVec::with_capacity(functions.len(), GFP_KERNEL)?;
@@ -89,7 +92,7 @@ impl ArgumentWords {
                 None => Ok(()),
             }
         })?;
-        found.sort_unstable();
+        sort(&mut found);
         Ok(found)
     }
 }

@@ -71,7 +71,7 @@ impl CallFunctions {
                 CallItem::Pattern(pattern) => add_matching(pattern, at, &mut sites)?,
                 CallItem::Callees(depth) => {
                     let mut all = ftrace::sites(c"*")?;
-                    all.sort_unstable();
+                    probe::sort::sort(&mut all);
                     callees::add_callees(&roots, depth, &all, &mut sites)?;
                 }
                 CallItem::Except(_) => {}
@@ -146,7 +146,7 @@ fn add_matching(pattern: &str, at: Position, sites: &mut KVVec<usize>) -> Result
 
 /// Sorts addresses, and removes duplicates.
 fn sort(addresses: &mut KVVec<usize>) {
-    addresses.sort_unstable();
+    probe::sort::sort(addresses);
     let mut last = 0;
     addresses.retain(|address| core::mem::replace(&mut last, *address) != *address);
 }

@@ -41,6 +41,7 @@ use probe::{
         BucketStates,
         ObjectTable, //
     },
+    sort::sort_by_key,
     types::{
         FetchType,
         Width, //
@@ -187,7 +188,7 @@ pub(crate) fn functions(
         |name: &str| texts.is_empty() || texts.iter().any(|pattern| fprobe::matches(pattern, name));
     let receivers = btf.receivers(structure);
     let mut receivers = collect(receivers.filter(|found| is_meant(found.name)))?;
-    receivers.sort_unstable_by_key(|receiver| receiver.name);
+    sort_by_key(&mut receivers, |receiver| receiver.name);
     let names = collect(receivers.iter().map(|receiver| receiver.name))?;
     // 0 for a name without a symbol.
     let mut addresses = KVVec::from_elem(0usize, names.len(), GFP_KERNEL)?;

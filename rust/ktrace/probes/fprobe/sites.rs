@@ -217,7 +217,7 @@ fn sites_at(addresses: &[usize]) -> Result<Option<KVVec<c_ulong>>> {
 
 /// Sorts numbers, and removes duplicates.
 fn sort(numbers: &mut KVVec<usize>) {
-    numbers.sort_unstable();
+    probe::sort::sort(numbers);
     let mut last = 0;
     numbers.retain(|number| core::mem::replace(&mut last, *number) != *number);
 }
