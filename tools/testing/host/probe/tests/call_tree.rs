@@ -61,6 +61,25 @@ fn short(record: StepRecord) -> [u64; 7] {
 }
 
 #[test]
+fn a_thousand_tasks_have_room_wherever_the_kernel_puts_them() {
+    let seeds = 0..200_u64;
+    let mut missed = 0;
+    for seed in seeds {
+        let table = table(1024, 0);
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        for number in 1..=1000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // The kernel aligns tasks to cache lines.
+            let task = 0xffff_8880_0000_0000 + state % (1 << 27) * 64;
+            missed += usize::from(table.begin(task, &beginning(number, 1)).is_none());
+        }
+    }
+    assert_eq!(missed, 0, "of 200,000");
+}
+
+#[test]
 fn a_tree_has_its_steps_in_order() {
     let table = table(4, 8);
     let me = task(1);
