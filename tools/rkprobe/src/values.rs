@@ -244,9 +244,13 @@ impl Values {
         let values = |function: &String| {
             let kernel = kernel.as_ref()?;
             let name = function.rsplit(':').next().unwrap_or(function);
+            // All functions of a name in BTF have the same parameters.
+            let name = name.strip_suffix("%all").unwrap_or(name);
             // One function can be of a module without its name in front. The kernel takes long to print its symbols.
             let module = match &functions {
-                [one] if kernel.function(one).is_none() => known.module_of(one),
+                [one] if kernel.function(name).is_none() => {
+                    known.module_of(one.strip_suffix("%all").unwrap_or(one))
+                }
                 _ => function.split_once(':').map(|(module, _)| module.into()),
             };
             let Some(module) = module else {
@@ -303,6 +307,11 @@ impl Values {
                 .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
             shown: chosen.collect(),
         }
+    }
+
+    /// Whether BTF describes the function.
+    pub fn has_parameters(&self) -> bool {
+        self.parameters.is_some()
     }
 
     /// The field with the address of a parameter that is a string.

@@ -7,7 +7,10 @@ use serde::Serialize;
 use crate::{
     calls,
     context::Context,
-    failure::Result,
+    failure::{
+        note,
+        Result, //
+    },
     functions::Method,
     record::Record,
     selection::is_list,
@@ -44,11 +47,29 @@ fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &
     )
 }
 
+/// Says for which functions there are no arguments. Those of a module that is not loaded can become known.
+fn say_unknown(context: &Context, functions: &[String], values: &[Values]) {
+    let all = functions.iter().zip(values);
+    let unknown: Vec<&str> = all
+        .filter(|(name, values)| {
+            !values.has_parameters() && context.functions.awaited(name).is_none()
+        })
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if !unknown.is_empty() {
+        let names = unknown.join(", ");
+        note(format!(
+            "rkprobe: BTF does not describe {names}: no arguments"
+        ));
+    }
+}
+
 /// Runs the command. `text` chooses the functions, each of which gets an event. `shown` are fetch arguments that the
 /// user wants to see.
 pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
     let functions = context.functions.each(text, Method::Kprobe)?;
     let values = Values::of_each(&context.functions, &functions, "", shown);
+    say_unknown(context, &functions, &values);
     let clause = context.whom.clause();
     let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
         let all = values[index].fetch_arguments("", false).into_iter();
