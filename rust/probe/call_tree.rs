@@ -66,7 +66,7 @@ pub struct Call<W> {
 }
 
 /// A step: the function, the time since the entry of the call, the duration, the returned word, the
-/// arguments, and the [`Place`].
+/// arguments, and the `Place`.
 pub type Step<W> = [W; 9];
 
 /// The place of a step in the tree.
