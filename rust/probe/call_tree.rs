@@ -175,8 +175,8 @@ pub struct CallTable<B, C, S, W> {
 
 /// The number of buckets of a table for so many calls: at least 2, and a power of two.
 ///
-/// There are 64 slots or more for each call. With 1,024 calls, a bucket is full before all calls are
-/// in use in one of some 9,000 tables. With 8 slots for each call, it was in one of four.
+/// There are 64 slots or more for each call. With 1,024 calls, a bucket is full before all calls
+/// are in use in one of some 9,000 tables. With 8 slots for each call, it was in one of four.
 pub const fn buckets(calls: u32) -> usize {
     (calls as usize).next_power_of_two().saturating_mul(16)
 }

@@ -2,8 +2,8 @@
 
 //! Sorts in place, without recursion.
 //!
-//! `slice::sort_unstable()` calls itself up to twice the logarithm of the length deep. For the names
-//! of all functions, that can need more than the kernel's stack of 16 KiB. C: `sort()` in
+//! `slice::sort_unstable()` calls itself up to twice the logarithm of the length deep. For the
+//! names of all functions, that can need more than the kernel's stack of 16 KiB. C: `sort()` in
 //! `lib/sort.c`, which is a heapsort for the same reason.
 
 /// Sorts a slice. Takes the time of a look at each value if it is sorted already.
