@@ -17,6 +17,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    analysis::Analysis,
     context::Context,
     counts::{
         Count,
@@ -37,7 +38,6 @@ use crate::{
     },
     lines::Lines,
     probes,
-    sys,
     table::{
         self,
         Cell,
@@ -255,30 +255,11 @@ fn to_lcov(functions: &[Function], hits: &Hits, lines: &Lines) -> String {
 /// Asks the kernel for the blocks of functions.
 fn find_blocks(context: &Context, names: Vec<String>) -> Result<Vec<Function>> {
     let tracefs = &context.tracefs;
-    if !tracefs.is_dry() && !tracefs.path(FILE).exists() {
-        return Err(Failure::new(
-            "the module cannot find blocks: build it with CONFIG_RKPROBE_KRETINSN=y",
-        ));
-    }
-    // The file has the answer for the function that was written last. So one run asks after the other.
-    let _lock = match tracefs.is_dry() {
-        true => None,
-        false => {
-            let file = tracefs
-                .open(FILE)
-                .map_err(|error| Failure::file(FILE, &error))?;
-            sys::lock(&file).map_err(|error| Failure::file(FILE, &error))?;
-            Some(file)
-        }
-    };
+    let analysis = Analysis::open(tracefs, FILE, "the module cannot find blocks")?;
     let ask = |name: String| -> Result<Function> {
         let blocks = match tracefs.is_dry() {
             true => Vec::new(),
-            false => {
-                fs::write(tracefs.path(FILE), &name)
-                    .map_err(|error| Failure::file(&name, &error))?;
-                parse_blocks(&tracefs.read(FILE)?)
-            }
+            false => parse_blocks(&analysis.ask(&name)?),
         };
         let module = context.functions.module_of(&name).unwrap_or_default();
         Ok(Function {

@@ -5,15 +5,11 @@
 use serde::Serialize;
 
 use crate::{
+    analysis::Analysis,
     context::Context,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     functions::Method,
-    lines::Lines,
-    sys,
-    tracefs::quote, //
+    lines::Lines, //
 };
 
 const FILE: &str = "rkprobe_exits";
@@ -50,31 +46,14 @@ fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
 /// Runs the command. If `has_source`, adds source lines.
 pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     context.functions.check(function, Method::Read)?;
-    let tracefs = &context.tracefs;
-    if !tracefs.is_dry() && !tracefs.path(FILE).exists() {
-        return Err(Failure::new(
-            "the module has no exit analysis: build it with CONFIG_RKPROBE_KRETINSN=y",
-        ));
-    }
-    // The file has the answer for the function that was written last. So one run asks after the other.
-    let lock = match tracefs.open(FILE) {
-        Ok(file) => Some(file),
-        Err(_) if tracefs.is_dry() => None,
-        Err(error) => return Err(Failure::file(FILE, &error)),
+    // Others can ask while the debug information is read.
+    let text = {
+        let lacking = "the module has no exit analysis";
+        Analysis::open(&context.tracefs, FILE, lacking)?.ask(function)?
     };
-    if let Some(file) = &lock {
-        sys::lock(file).map_err(|error| Failure::file(FILE, &error))?;
-    }
-    tracefs
-        .write_as(FILE, function, &quote(function))
-        .map_err(|error| Failure::file(function, &error))?;
-    tracefs.show_read(FILE);
-    if tracefs.is_dry() {
+    if context.tracefs.is_dry() {
         return Ok(());
     }
-    let text = tracefs.read(FILE)?;
-    // Others can ask while the debug information is read.
-    drop(lock);
     let module = match has_source {
         true => context.functions.module_of(function).unwrap_or_default(),
         false => String::new(),
