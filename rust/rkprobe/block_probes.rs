@@ -2,8 +2,6 @@
 
 //! Kprobes at the first instruction of each basic block of a function.
 
-use core::mem;
-
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -19,8 +17,7 @@ use ktrace::{
     },
     kprobe::{
         self,
-        AnyKprobe,
-        Kprobe, //
+        AnyKprobe, //
     },
     symbol, //
 };
@@ -63,7 +60,7 @@ pub(crate) struct BlockProbes<H: kprobe::Handler> {
     entry: usize,
     /// The blocks, and whether each one has a probe.
     blocks: KVec<(Block, bool)>,
-    probes: KVVec<Pin<KBox<Kprobe<Arc<H>>>>>,
+    probes: kprobe::Batch<Arc<H>>,
 }
 
 impl<H: kprobe::Handler> BlockProbes<H> {
@@ -113,19 +110,15 @@ impl<H: kprobe::Handler> BlockProbes<H> {
             handler: handler.clone(),
             entry: exits.probe_entry(),
             blocks: KVec::with_capacity(found.len(), GFP_KERNEL)?,
-            probes: KVVec::with_capacity(found.len(), GFP_KERNEL)?,
+            probes: kprobe::Batch::empty(),
         };
         for (index, mut block) in found.into_iter().enumerate() {
             if index == 0 {
                 block.address = this.entry as u64;
             }
             let target = kprobe::Target::Address(block.address as usize);
-            let probe = Kprobe::register_disabled(target, handler.clone());
-            let is_probed = match KBox::pin_init::<Error>(probe, GFP_KERNEL) {
-                Ok(probe) => {
-                    this.probes.push(probe, GFP_KERNEL)?;
-                    true
-                }
+            let is_probed = match this.probes.add_disabled(target, handler.clone()) {
+                Ok(()) => true,
                 Err(error) if index == 0 || error == ENOMEM || error == EPERM => {
                     return Err(error.into());
                 }
@@ -148,7 +141,7 @@ impl<H: kprobe::Handler> BlockProbes<H> {
 
     /// The number of blocks with a probe.
     pub(crate) fn probed(&self) -> usize {
-        self.probes.len()
+        self.probes.probes().len()
     }
 
     /// The address of the probe at the entry of the function.
@@ -162,35 +155,12 @@ impl<H: kprobe::Handler> BlockProbes<H> {
     }
 
     /// The probes.
-    pub(crate) fn probes(&self) -> impl Iterator<Item = &Kprobe<Arc<H>>> {
-        self.probes.iter().map(|probe| &**probe)
-    }
-
-    /// Arms all probes, or none. Process context; sleeps.
-    pub(crate) fn enable(&self) -> Result {
-        for (index, probe) in self.probes().enumerate() {
-            if let Err(error) = probe.enable() {
-                for armed in self.probes().take(index) {
-                    // This loop has armed the probe.
-                    let _ = armed.disable();
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
+    pub(crate) fn probes(&self) -> &kprobe::Batch<Arc<H>> {
+        &self.probes
     }
 
     /// Converts the value to its kprobes, which can be unregistered together with others.
-    pub(crate) fn into_kprobes(mut self) -> impl Iterator<Item = AnyKprobe> {
-        let probes = mem::take(&mut self.probes);
-        probes.into_iter().map(AnyKprobe::from)
-    }
-}
-
-impl<H: kprobe::Handler> Drop for BlockProbes<H> {
-    fn drop(&mut self) {
-        if !self.probes.is_empty() {
-            Kprobe::unregister_all(mem::take(&mut self.probes));
-        }
+    pub(crate) fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
+        self.probes.into_probes().into_iter().map(AnyKprobe::from)
     }
 }

@@ -412,15 +412,33 @@ impl<H: Handler> Batch<H> {
         I: PinInit<H, E> + 'a,
         Error: From<E>,
     {
-        let mut batch = Self(KVVec::new());
+        let mut batch = Self::empty();
         for (target, handler) in probes {
-            // A push that fails would drop the probe alone, so the list grows first.
-            batch.0.reserve(1, GFP_KERNEL)?;
-            let probe = Kprobe::register_disabled(target, handler);
-            let probe = KBox::pin_init::<Error>(probe, GFP_KERNEL)?;
-            batch.0.push(probe, GFP_KERNEL)?;
+            batch.add_disabled(target, handler)?;
         }
         Ok(batch)
+    }
+
+    /// A batch without probes.
+    pub const fn empty() -> Self {
+        Self(KVVec::new())
+    }
+
+    /// Registers one more probe, as [`Kprobe::register_disabled`] does. If this fails, the batch
+    /// stays as it is.
+    pub fn add_disabled<'a, E>(
+        &mut self,
+        target: impl Into<Target<'a>>,
+        handler: impl PinInit<H, E> + 'a,
+    ) -> Result
+    where
+        Error: From<E>,
+    {
+        // A push that fails would drop the probe alone, so the list grows first.
+        self.0.reserve(1, GFP_KERNEL)?;
+        let probe = Kprobe::register_disabled(target, handler);
+        let probe = KBox::pin_init::<Error>(probe, GFP_KERNEL)?;
+        Ok(self.0.push(probe, GFP_KERNEL)?)
     }
 
     /// Arms all probes, or none.

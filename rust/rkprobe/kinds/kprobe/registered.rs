@@ -186,15 +186,15 @@ impl Registered for Kretinsn<Action> {
 
 impl Registered for BlockProbes<Action> {
     fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
-        BlockProbes::enable(self)
+        self.probes().enable()
     }
 
     fn disarm(&self) -> Result {
-        self.probes().map(Kprobe::disable).fold(Ok(()), Result::and)
+        self.probes().disable()
     }
 
     fn counts(&self) -> Counts {
-        let missed = self.probes().map(Kprobe::missed);
+        let missed = self.probes().probes().map(Kprobe::missed);
         Counts::of(self.handler(), missed.fold(0, u64::wrapping_add))
     }
 
@@ -203,7 +203,7 @@ impl Registered for BlockProbes<Action> {
     }
 
     fn is_gone(&self) -> bool {
-        self.probes().any(Kprobe::is_gone)
+        self.probes().probes().any(Kprobe::is_gone)
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
