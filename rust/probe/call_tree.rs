@@ -20,24 +20,20 @@ use core::{
 
 use crate::{
     argument_words::STEP_WORDS,
-    object_table::Word, //
+    object_table::Word,
+    task_slots::{
+        take_call,
+        TaskSlots, //
+    }, //
 };
 
-/// The tasks of a bucket.
-const TASKS: usize = 4;
+pub use crate::task_slots::{
+    buckets,
+    Bucket, //
+};
 
 /// The number of words of entry data of a call.
 pub const ENTRY_WORDS: usize = 8;
-
-/// A task that another task is about to add. No task has this address.
-const RESERVED: u64 = 1;
-
-/// A bucket, which is a cache line: tasks, and the index of the call of each.
-#[derive(Debug, Default)]
-pub struct Bucket<W> {
-    tasks: [W; TASKS],
-    calls: [W; TASKS],
-}
 
 /// The state of a call.
 #[derive(Debug, Default)]
@@ -163,22 +159,12 @@ pub struct Beginning {
 /// The calls of one function.
 #[derive(Debug)]
 pub struct CallTable<B, C, S, W> {
-    buckets: B,
+    tasks: TaskSlots<B>,
     calls: C,
     steps: S,
-    /// The bits of a hash from this one on choose the bucket. At most 63.
-    shift: u32,
     /// The number of steps of each call, with the function itself.
     per_call: usize,
     _words: PhantomData<W>,
-}
-
-/// The number of buckets of a table for so many calls: at least 2, and a power of two.
-///
-/// There are 64 slots or more for each call. With 1,024 calls, a bucket is full before all calls
-/// are in use in one of some 9,000 tables. With 8 slots for each call, it was in one of four.
-pub const fn buckets(calls: u32) -> usize {
-    (calls as usize).next_power_of_two().saturating_mul(16)
 }
 
 impl<B, C, S, W> CallTable<B, C, S, W>
@@ -192,8 +178,7 @@ where
     /// 0. With other memory, the table finds fewer calls, and has fewer steps.
     pub fn new(buckets: B, calls: C, steps: S, per_call: usize) -> Self {
         Self {
-            shift: 64u32.saturating_sub(buckets.len().trailing_zeros().max(1)),
-            buckets,
+            tasks: TaskSlots::new(buckets),
             calls,
             steps,
             per_call,
@@ -201,18 +186,10 @@ where
         }
     }
 
-    #[inline(always)]
-    fn bucket(&self, task: u64) -> Option<&Bucket<W>> {
-        let hash = task.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.buckets.get(hash.wrapping_shr(self.shift) as usize)
-    }
-
     /// The index of the call that a task is in. Any context.
     #[inline(always)]
     pub fn find(&self, task: u64) -> Option<usize> {
-        let bucket = self.bucket(task)?;
-        let index = bucket.tasks.iter().position(|slot| slot.load() == task)?;
-        Some(bucket.calls.get(index)?.load() as usize)
+        self.tasks.find(task)
     }
 
     /// The steps of a call.
@@ -226,28 +203,15 @@ where
     /// Begins a call of a task that is in no other. `None` if all calls are in use. The task itself
     /// calls this.
     pub fn begin(&self, task: u64, beginning: &Beginning) -> Option<Token> {
-        let bucket = self.bucket(task)?;
-        // Tasks begin to search at different calls.
-        let first = (task >> 6) as usize % self.calls.len().max(1);
-        let (before, from) = self.calls.split_at_checked(first)?;
-        // Acquire: all accesses of the last task come before. See `end`.
-        let is_taken =
-            |call: &Call<W>| call.task.load() == 0 && call.task.replace_acquire(0, task).is_ok();
-        let index = match from.iter().position(is_taken) {
-            Some(index) => index.wrapping_add(first),
-            None => before.iter().position(is_taken)?,
-        };
+        let bucket = self.tasks.bucket(task)?;
+        let index = take_call(&self.calls, task, |call| &call.task)?;
         let call = self.calls.get(index)?;
-        // Acquire: the last task has read the index of its call.
-        let is_free = |slot: &W| slot.replace_acquire(0, RESERVED).is_ok();
-        let slots = bucket.tasks.iter().zip(&bucket.calls);
-        let Some((slot, of_slot)) = { slots }.find(|(slot, _)| is_free(slot)) else {
+        let Some(slot) = bucket.reserve() else {
             call.task.store(0);
             return None;
         };
-        of_slot.store(index as u64);
         call.is_busy.store(1);
-        slot.store(task);
+        slot.publish(task, index);
         let function = self.steps_of(index).first()?;
         // Release, as in all functions that write what a reader reads: a reader that sees the value
         // also sees that the last call has ended.
@@ -370,7 +334,7 @@ where
         );
         Some(Finished {
             call,
-            bucket: self.bucket(task)?,
+            bucket: self.tasks.bucket(task)?,
             task,
             steps,
         })
@@ -379,7 +343,7 @@ where
     /// Ends the call of a task that runs no more. Whether there was one.
     pub fn abandon(&self, task: u64) -> bool {
         let call = self.find(task).and_then(|index| self.calls.get(index));
-        match (call, self.bucket(task)) {
+        match (call, self.tasks.bucket(task)) {
             (Some(call), Some(bucket)) => {
                 end_call(call, bucket, task);
                 true
@@ -494,12 +458,7 @@ fn end_step<W: Word>(step: &Step<W>, time: u64, value: u64) -> Place {
 /// Gives the call of a task back.
 fn end_call<W: Word>(call: &Call<W>, bucket: &Bucket<W>, task: u64) {
     call.number.store(0);
-    for slot in &bucket.tasks {
-        if slot.load() == task {
-            // Release: the task has read the index of its call.
-            let _ = slot.replace_release(task, 0);
-        }
-    }
+    bucket.remove(task);
     // Release: all accesses to the call come before those of the next task.
     let _ = call.task.replace_release(task, 0);
 }

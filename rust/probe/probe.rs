@@ -29,6 +29,8 @@ pub mod histogram;
 pub mod insn;
 pub mod kallsyms;
 pub mod object_table;
+pub mod path;
 pub mod sort;
+mod task_slots;
 pub mod types;
 pub mod vmcoreinfo;
