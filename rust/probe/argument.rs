@@ -106,6 +106,10 @@ pub enum Base<'a> {
     /// `$exit`: the address of the return instruction that the function executed. C has no such
     /// variable.
     Exit,
+    /// The address of the text of a path. C has no such field.
+    Path,
+    /// The number of blocks of a path. C has no such field.
+    Blocks,
     /// `$addr`: the address that a watchpoint watches.
     Watched,
     /// `$FIELD`: a field of the record. The event that the event probe is attached to writes the

@@ -110,6 +110,7 @@ mod parse;
 mod parse_call_tree;
 mod parse_context;
 mod parse_object;
+mod path;
 mod probe_point;
 mod resolve_arguments;
 mod resolve_base;

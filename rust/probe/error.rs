@@ -226,8 +226,8 @@ kinds! {
     ElapsedOnProbe => "$elapsed is only available on return probes",
     /// rkprobe's own: the command dereferences `$elapsed`, which is not an address.
     ElapsedCantDeref => "$elapsed can not be dereferenced",
-    /// rkprobe's own: the command uses `$exit`, but the probe is not on return instructions.
-    ExitOnProbe => "$exit is only available on %retinsn probes",
+    /// rkprobe's own: the command uses `$exit`, but the probe does not know the return instruction.
+    ExitOnProbe => "$exit is only available on %retinsn and %path probes",
     /// rkprobe's own: a `%retinsn` probe uses an argument of the call, or `$elapsed`. Such a probe
     /// saves no entry data.
     EntryOnRetinsn => "A %retinsn probe has no data of the entry; use %return",
@@ -237,21 +237,22 @@ kinds! {
     TailCall => "Function leaves by a tail call; use %return",
     /// rkprobe's own: the function of a `%retinsn` probe never returns.
     NoRetInsn => "Function has no return instruction",
-    /// rkprobe's own: the function of a `%retinsn` or `%blocks` probe contains unknown
+    /// rkprobe's own: the function of a `%retinsn`, `%blocks` or `%path` probe contains unknown
     /// instructions.
     BadText => "Function text could not be decoded",
     /// rkprobe's own: the function of a `%retinsn` probe has a return instruction that a kprobe
     /// cannot replace.
     RetInsnRefused => "Return instruction cannot be probed; use %return",
-    /// rkprobe's own: the target of a `%blocks` probe is not the entry of a function.
-    BlocksInside => "%blocks needs the entry of a function",
-    /// rkprobe's own: the function of a `%blocks` probe jumps to an address in a register or in
-    /// memory.
+    /// rkprobe's own: the target of a `%blocks` or `%path` probe is not the entry of a function.
+    BlocksInside => "%blocks and %path need the entry of a function",
+    /// rkprobe's own: the function of a `%blocks` or `%path` probe jumps to an address in a
+    /// register or in memory.
     UnknownBlocks => "Function jumps to an unknown address, so its blocks are unknown",
-    /// rkprobe's own: the function of a `%blocks` probe has more blocks than an event can probe.
+    /// rkprobe's own: the function of a `%blocks` or `%path` probe has more blocks than an event
+    /// can probe.
     TooManyBlocks => "Function has more than 1024 blocks",
-    /// rkprobe's own: the kernel is built without `%retinsn` and `%blocks`.
-    NosupRetinsn => "Probes on %retinsn and %blocks are not built in (CONFIG_RKPROBE_KRETINSN)",
+    /// rkprobe's own: the kernel is built without `%retinsn`, `%blocks` and `%path`.
+    NosupRetinsn => "Probes on %retinsn, %blocks and %path are not built in (CONFIG_RKPROBE_KRETINSN)",
     /// rkprobe's own: the expansions of `%pd` and `%pD` exceed their limit.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// rkprobe's own: the source or the end of an object probe is malformed.

@@ -106,13 +106,16 @@ impl Name {
     /// the start of the function.
     pub fn of_block(is_first: bool, part: &str, offset: u64, from_start: i64) -> Self {
         let before = if is_first { "" } else { " " };
-        let sign = if from_start < 0 { '-' } else { '+' };
         Self::format(format_args!("{before}{part}+{offset:#x}"))
-            .or_else(|| {
-                let offset = from_start.unsigned_abs();
-                Self::format(format_args!("{before}{sign}{offset:#x}"))
-            })
-            .unwrap_or(CUT)
+            .unwrap_or_else(|| Self::from_start(is_first, from_start))
+    }
+
+    /// The name of a block at this offset from the start of the function.
+    pub fn from_start(is_first: bool, from_start: i64) -> Self {
+        let before = if is_first { "" } else { " " };
+        let sign = if from_start < 0 { '-' } else { '+' };
+        let offset = from_start.unsigned_abs();
+        Self::format(format_args!("{before}{sign}{offset:#x}")).unwrap_or(CUT)
     }
 
     fn format(text: fmt::Arguments<'_>) -> Option<Self> {
@@ -181,13 +184,10 @@ where
         }
     }
 
-    /// Begins a call of a task, which visits this block first. The task itself calls this.
-    ///
-    /// `None` if all calls are in use, and the task is in no other call.
+    /// Begins a call of a task, which visits this block first. `None` if all calls are in use. The
+    /// task itself calls this.
     pub fn begin(&self, task: u64, first: &Visit) -> Option<Token> {
-        let Some(index) = take_call(&self.calls, task, |call| &call.task) else {
-            return self.hide(task);
-        };
+        let index = take_call(&self.calls, task, |call| &call.task)?;
         let call = self.calls.get(index)?;
         let outer = self.tasks.find(task);
         call.outer.store(outer.map_or(0, |outer| outer as u64 + 1));
@@ -210,7 +210,7 @@ where
     }
 
     /// Begins a call that has no path. So its blocks are not in the path of a call of the same task
-    /// around it. `None` if there is no such call. The task itself calls this.
+    /// around it. `None` if no such call has a path. The task itself calls this.
     pub fn hide(&self, task: u64) -> Option<Token> {
         let outer = self.tasks.find(task)?;
         if outer & HIDDEN != 0 {

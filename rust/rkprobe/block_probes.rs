@@ -2,10 +2,7 @@
 
 //! Kprobes at the first instruction of each basic block of a function.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 use ktrace::{
     exits::{
@@ -21,9 +18,7 @@ use ktrace::{
     },
     symbol, //
 };
-
-/// Maximum number of blocks of a function.
-const MAX_BLOCKS: usize = 1024;
+use probe::path::MAX_BLOCKS;
 
 /// Maximum number of attempts while the text of the function changes.
 const TRIES: usize = 5;
@@ -56,24 +51,23 @@ where
 
 /// Registered probes on the blocks of a function.
 pub(crate) struct BlockProbes<H: kprobe::Handler> {
-    handler: Arc<H>,
     entry: usize,
-    /// The blocks, and whether each one has a probe.
+    /// The blocks, and whether the kernel allows a probe on each one.
     blocks: KVec<(Block, bool)>,
-    probes: kprobe::Batch<Arc<H>>,
+    probes: kprobe::Batch<H>,
 }
 
 impl<H: kprobe::Handler> BlockProbes<H> {
     /// Registers disabled probes on all blocks of the function at `target` that the kernel allows
-    /// to probe. Process context; sleeps.
+    /// to probe. `handler` gets the address of the probe at the entry, and a block with its index,
+    /// counted from 0. It gives the handler, or `None` for a block that needs no probe. Process context; sleeps.
     pub(crate) fn register_disabled(
         target: kprobe::Target<'_>,
-        handler: H,
+        handler: impl Fn(usize, usize, &Block) -> Option<H>,
     ) -> Result<Self, Refusal> {
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
         }
-        let handler = Arc::new(handler, GFP_KERNEL)?;
         let mut before = Refusal::Failed(EAGAIN);
         for _ in 0..TRIES {
             match Self::place(target, &handler) {
@@ -87,7 +81,10 @@ impl<H: kprobe::Handler> BlockProbes<H> {
     }
 
     /// Registers the probes once. `EAGAIN` if the text changed during the call.
-    fn place(target: kprobe::Target<'_>, handler: &Arc<H>) -> Result<Self, Refusal> {
+    fn place(
+        target: kprobe::Target<'_>,
+        handler: &impl Fn(usize, usize, &Block) -> Option<H>,
+    ) -> Result<Self, Refusal> {
         let address = match target {
             kprobe::Target::Symbol(name, offset) => {
                 symbol::address_of(name)?.wrapping_add(offset as usize)
@@ -107,7 +104,6 @@ impl<H: kprobe::Handler> BlockProbes<H> {
             return Err(Refusal::TooMany);
         }
         let mut this = Self {
-            handler: handler.clone(),
             entry: exits.probe_entry(),
             blocks: KVec::with_capacity(found.len(), GFP_KERNEL)?,
             probes: kprobe::Batch::empty(),
@@ -117,7 +113,11 @@ impl<H: kprobe::Handler> BlockProbes<H> {
                 block.address = this.entry as u64;
             }
             let target = kprobe::Target::Address(block.address as usize);
-            let is_probed = match this.probes.add_disabled(target, handler.clone()) {
+            let added = match handler(this.entry, index, &block) {
+                Some(handler) => this.probes.add_disabled(target, handler),
+                None => Ok(()),
+            };
+            let is_probed = match added {
                 Ok(()) => true,
                 Err(error) if index == 0 || error == ENOMEM || error == EPERM => {
                     return Err(error.into());
@@ -134,14 +134,21 @@ impl<H: kprobe::Handler> BlockProbes<H> {
         }
     }
 
-    /// The blocks, and whether each one has a probe.
+    /// The blocks, and whether the kernel allows a probe on each one.
     pub(crate) fn blocks(&self) -> &[(Block, bool)] {
         &self.blocks
     }
 
-    /// The number of blocks with a probe.
+    /// The number of blocks on which the kernel allows a probe.
     pub(crate) fn probed(&self) -> usize {
-        self.probes.probes().len()
+        let probed = self.blocks.iter().filter(|(_, is_probed)| *is_probed);
+        probed.count()
+    }
+
+    /// Hits that ran no handler.
+    pub(crate) fn missed(&self) -> u64 {
+        let missed = self.probes.probes().map(kprobe::Kprobe::missed);
+        missed.fold(0, u64::wrapping_add)
     }
 
     /// The address of the probe at the entry of the function.
@@ -149,13 +156,13 @@ impl<H: kprobe::Handler> BlockProbes<H> {
         self.entry
     }
 
-    /// The handler of all probes.
-    pub(crate) fn handler(&self) -> &H {
-        &self.handler
+    /// Whether the probed code was unloaded.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.probes.probes().any(kprobe::Kprobe::is_gone)
     }
 
     /// The probes.
-    pub(crate) fn probes(&self) -> &kprobe::Batch<Arc<H>> {
+    pub(crate) fn probes(&self) -> &kprobe::Batch<H> {
         &self.probes
     }
 

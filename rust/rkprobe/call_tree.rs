@@ -19,8 +19,7 @@ use ktrace::{
         CallOrigin, //
     },
     percpu::Counter,
-    trace_event::Origin,
-    tracepoint, //
+    trace_event::Origin, //
 };
 use probe::{
     arch::{
@@ -55,7 +54,8 @@ use crate::{
         EntryLayout, //
     },
     hit_context::HitContext,
-    records::Records, //
+    records::Records,
+    task_free::OfTasks, //
 };
 
 /// The calls in progress of a call tree.
@@ -249,6 +249,15 @@ impl CallTree {
     }
 }
 
+impl OfTasks for CallTree {
+    #[inline(always)]
+    fn abandon(&self, task: u64) {
+        if self.calls.abandon(task) {
+            self.missed.increment();
+        }
+    }
+}
+
 impl AsRef<Action> for CallTree {
     fn as_ref(&self) -> &Action {
         &self.action
@@ -312,18 +321,5 @@ impl fprobe::Handler for AtStep {
 impl AsRef<Action> for AtStep {
     fn as_ref(&self) -> &Action {
         &self.0.action
-    }
-}
-
-/// The handler of the tracepoint `sched_process_free`. The task has exited, and runs no more. If it
-/// is in a call, the call gives its memory back.
-pub(crate) struct AtTaskFree(pub(crate) Arc<CallTree>);
-
-impl tracepoint::Handler for AtTaskFree {
-    #[inline(always)]
-    fn hit(&self, hit: &tracepoint::Hit<'_>) {
-        if self.0.calls.abandon(hit.arg::<u64>(0)) {
-            self.0.missed.increment();
-        }
     }
 }

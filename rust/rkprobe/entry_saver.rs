@@ -102,7 +102,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
 
     /// Saves the entry data, at the entry of a call.
     #[inline(always)]
-    fn save(&self, hit: &impl Origin) -> [u64; N] {
+    pub(crate) fn save(&self, hit: &impl Origin) -> [u64; N] {
         let mut words = [0; N];
         let context = HitContext {
             state: hit.state(),
@@ -117,7 +117,7 @@ impl<const N: usize, const IS_TIMED: bool> EntrySaver<N, IS_TIMED> {
 
     /// Returns the entry data, at the return of the call.
     #[inline(always)]
-    fn saved(words: &[u64; N]) -> EntryData<'_> {
+    pub(crate) fn saved(words: &[u64; N]) -> EntryData<'_> {
         EntryData {
             words,
             elapsed: if IS_TIMED {

@@ -118,7 +118,7 @@ fn find_blocks(address: usize) -> Result<KVec<CString>> {
         Ok(lines.push(CString::try_from_fmt(text)?, GFP_KERNEL)?)
     };
     let target = kprobe::Target::Address(address);
-    match BlockProbes::register_disabled(target, Unarmed) {
+    match BlockProbes::register_disabled(target, |_, _, _| Some(Unarmed)) {
         Ok(probes) => {
             for (block, is_probed) in probes.blocks() {
                 let line = ShownBlock {

@@ -41,6 +41,18 @@ pub(crate) trait CallValues: Copy {
         0
     }
 
+    /// The address of the text of a path.
+    #[inline(always)]
+    fn path(self) -> u64 {
+        0
+    }
+
+    /// The number of blocks of a path.
+    #[inline(always)]
+    fn blocks(self) -> u64 {
+        0
+    }
+
     /// The watched address.
     #[inline(always)]
     fn watched(self) -> u64 {
@@ -109,6 +121,16 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     #[inline(always)]
     fn exit(&self) -> u64 {
         self.values.exit()
+    }
+
+    #[inline(always)]
+    fn path(&self) -> u64 {
+        self.values.path()
+    }
+
+    #[inline(always)]
+    fn blocks(&self) -> u64 {
+        self.values.blocks()
     }
 
     #[inline(always)]

@@ -54,6 +54,7 @@ mod object;
 mod object_probe;
 mod object_recorder;
 mod parameters;
+mod path;
 mod printer;
 mod reader;
 mod record_head;
@@ -66,6 +67,7 @@ mod seq_text;
 mod spec;
 mod symbols;
 mod tally;
+mod task_free;
 
 module! {
     type: Rkprobe,

@@ -64,10 +64,12 @@ asmlinkage long exits_bad_exclusive(long n);
 long exits_traced(long n);
 long exits_gap(long n);
 long exits_deep(long n);
+long exits_repeats(long n);
 long exits_sleeps(long n);
 long exits_migrates(long n);
 long exits_in_interrupt(long n);
 long exits_from_interrupt(long n);
+long exits_around_interrupt(long n);
 long exits_tail_static(long n);
 void exits_static_nothing(long n);
 
@@ -94,6 +96,21 @@ noinline __noclone long exits_deep(long n)
 
 	OPTIMIZER_HIDE_VAR(deeper);
 	return deeper + 1;
+}
+
+/* Runs its blocks more than once. */
+noinline __noclone long exits_repeats(long n)
+{
+	long i, odd = 0;
+
+	for (i = 0; i < n; i++) {
+		OPTIMIZER_HIDE_VAR(i);
+		if (i & 1)
+			barrier();
+		else
+			WRITE_ONCE(odd, READ_ONCE(odd) + 1);
+	}
+	return odd;
 }
 
 static atomic_t sleepers = ATOMIC_INIT(0);
@@ -151,6 +168,29 @@ noinline __noclone long exits_from_interrupt(long n)
 	return interrupt.n;
 }
 
+static void interrupted_itself(struct irq_work *work)
+{
+	struct interrupt *interrupt = container_of(work, struct interrupt, work);
+
+	interrupt->n = exits_around_interrupt(interrupt->n);
+}
+
+/* If @n is odd, the same function runs with @n - 1 in an interrupt meanwhile. */
+noinline __noclone long exits_around_interrupt(long n)
+{
+	struct interrupt interrupt = {
+		.work = IRQ_WORK_INIT_HARD(interrupted_itself),
+		.n = n - 1,
+	};
+
+	if (n & 1) {
+		irq_work_queue(&interrupt.work);
+		irq_work_sync(&interrupt.work);
+		return interrupt.n + 1;
+	}
+	return n + 1;
+}
+
 /* A tail call to a function, and one without a target, which the kernel replaces by a return. */
 DEFINE_STATIC_CALL(exits_something, exits_traced);
 DEFINE_STATIC_CALL_NULL(exits_nothing, exits_static_nothing);
@@ -174,9 +214,11 @@ static const struct {
 	FUNCTION(traced),
 	FUNCTION(gap),
 	FUNCTION(deep),
+	FUNCTION(repeats),
 	FUNCTION(sleeps),
 	FUNCTION(migrates),
 	FUNCTION(from_interrupt),
+	FUNCTION(around_interrupt),
 	FUNCTION(tail_static),
 	FUNCTION(ret),
 	FUNCTION(alias),

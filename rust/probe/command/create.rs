@@ -185,7 +185,7 @@ impl<'a> Command<'a> {
 
     /// The arguments at the start of each probe of this kind.
     pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
-        self.target.own_arguments()
+        self.target.own_arguments(self.kind)
     }
 
     /// Returns this command with `len`, in bytes, as the length of the watched memory.
@@ -330,6 +330,7 @@ impl<'a> Command<'a> {
         registers: Registers,
     ) -> impl Iterator<Item = Result<Comparison<'c>, Error>> {
         Comparisons {
+            kind: self.kind,
             target: self.target,
             condition,
             operands,

@@ -69,6 +69,9 @@ impl fmt::Display for Event<'_> {
                     Target::Symbol { symbol, .. } if kind == ProbeKind::Blocks => {
                         write!(out, "{letter}_{symbol}_blocks")
                     }
+                    Target::Symbol { symbol, .. } if kind == ProbeKind::Path => {
+                        write!(out, "{letter}_{symbol}_path")
+                    }
                     Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
                     Target::AllNamed(name) => write!(out, "{letter}_{name}_all"),
                     // `Command::name` creates `Hashed` for an address.

@@ -29,6 +29,7 @@ use super::{
     object::ObjectTarget,
     parse_call_tree::parse_call_tree,
     parse_object::parse_object,
+    path::PATH,
     spec::split_clauses,
     symbol::split_symbol,
     target::{
@@ -109,9 +110,11 @@ impl EventsFile {
         };
 
         let (maxactive, label) = match kind {
-            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn | ProbeKind::Blocks => {
-                parse_head(head, kind)?
-            }
+            ProbeKind::Kprobe
+            | ProbeKind::Kretprobe
+            | ProbeKind::Kretinsn
+            | ProbeKind::Blocks
+            | ProbeKind::Path => parse_head(head, kind, target)?,
             ProbeKind::FprobeEntry
             | ProbeKind::FprobeExit
             | ProbeKind::Tracepoint
@@ -196,11 +199,12 @@ impl EventsFile {
 }
 
 /// Parses the first word of a kprobe: `LETTER[MAXACTIVE][:LABEL]`. As in C, text before the `:`
-/// that is not a number has no effect.
-fn parse_head(
-    head: &str,
+/// that is not a number has no effect, and a kprobe can have no number, except for paths.
+fn parse_head<'a>(
+    head: &'a str,
     kind: ProbeKind,
-) -> Result<(Option<NonZero<u16>>, Option<Label<'_>>), Error> {
+    target: &str,
+) -> Result<(Option<NonZero<u16>>, Option<Label<'a>>), Error> {
     let rest = head.get(1..).unwrap_or("");
     let (number, label) = match rest.split_once(':') {
         Some((number, text)) => {
@@ -213,7 +217,8 @@ fn parse_head(
         return Ok((None, label));
     }
 
-    if kind == ProbeKind::Kprobe {
+    let is_path = matches!(target.split_once('%'), Some((_, PATH)));
+    if kind == ProbeKind::Kprobe && !is_path {
         return Err(Error::invalid(ErrorKind::BadMaxactType, 0, 1));
     }
     // C parses 32 bits, so it reports that a number that does not fit is invalid, and not too big.
@@ -246,9 +251,11 @@ fn parse_target<'a>(
     clauses: [Option<&Words<'a>>; 2],
 ) -> Result<(Target<'a>, ProbeKind), Error> {
     Ok(match kind {
-        ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Kretinsn | ProbeKind::Blocks => {
-            parse_instruction(word, kind)?
-        }
+        ProbeKind::Kprobe
+        | ProbeKind::Kretprobe
+        | ProbeKind::Kretinsn
+        | ProbeKind::Blocks
+        | ProbeKind::Path => parse_instruction(word, kind)?,
         ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, clauses)?,
         ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
         ProbeKind::EventProbe => (parse_event(word)?, kind),
@@ -282,6 +289,7 @@ fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKi
         Some((symbol, "return")) => (symbol, ProbeKind::Kretprobe),
         Some((symbol, "retinsn")) => (symbol, ProbeKind::Kretinsn),
         Some((symbol, "blocks")) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Blocks),
+        Some((symbol, PATH)) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Path),
         Some((symbol, _)) => {
             let offset = symbol.len();
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));

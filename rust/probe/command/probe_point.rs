@@ -18,6 +18,8 @@ pub enum ProbePoint {
     Return,
     /// A return instruction of a function. There is no entry data.
     ReturnInsn,
+    /// The return of a function whose path is known. Arguments have their values at the entry.
+    Path,
     /// A tracepoint.
     Tracepoint,
     /// A trace event. The fields of its record are available.
@@ -107,6 +109,10 @@ impl ProbePoint {
                 retval: Ok(()),
                 elapsed: Ok(()),
                 ..COMMON
+            },
+            Self::Path => Variables {
+                exit: Ok(()),
+                ..Self::Return.variables()
             },
             Self::ReturnInsn => Variables {
                 arguments: Err(ErrorKind::EntryOnRetinsn),

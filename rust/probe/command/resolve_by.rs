@@ -107,7 +107,7 @@ impl<'a> ByResolver<'a> {
     #[inline(never)]
     fn argument(&self, operand: &'a WrittenArgument<'a>) -> Result<Argument<'a>, Error> {
         let (argument, _) = resolve_operand(
-            (self.target, self.arguments, &self.bases),
+            (self.kind, self.target, self.arguments, &self.bases),
             operand,
             ErrorKind::ArrayKey,
             |_| Some(()),
@@ -118,7 +118,7 @@ impl<'a> ByResolver<'a> {
     /// Whether the event has an argument with this name.
     fn is_argument(&self, name: &str) -> bool {
         let name = Name::Given(name);
-        own_argument(self.target, name).is_some()
+        own_argument(self.kind, self.target, name).is_some()
             || self
                 .arguments
                 .iter()

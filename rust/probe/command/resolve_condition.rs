@@ -46,12 +46,16 @@ use super::{
     number,
     resolve_arguments::resolve_body,
     resolve_base::BaseResolver,
-    target::Target,
+    target::{
+        ProbeKind,
+        Target, //
+    },
     words::is_space, //
 };
 
 /// An iterator that resolves the comparisons of a condition.
 pub(super) struct Comparisons<'a> {
+    pub(super) kind: ProbeKind,
     pub(super) target: Target<'a>,
     pub(super) condition: &'a Condition<'a>,
     /// The [operands](Condition::operands) of the condition.
@@ -112,7 +116,7 @@ impl<'a> Comparisons<'a> {
         if written.word() == COMMON_PID {
             return Ok((task_number(), None));
         }
-        let known = (self.target, self.arguments, &self.bases);
+        let known = (self.kind, self.target, self.arguments, &self.bases);
         resolve_operand(known, written, ErrorKind::ArrayOperand, |fetch| {
             fetch.value?.enumerator(&fetch.btf?, name)
         })
@@ -132,17 +136,25 @@ fn task_number() -> Argument<'static> {
     }
 }
 
+/// The arguments that an operand can name, and the resolver of its base.
+pub(super) type Known<'a, 'b> = (
+    ProbeKind,
+    Target<'a>,
+    &'a [WrittenArgument<'a>],
+    &'b BaseResolver<'a>,
+);
+
 /// Resolves an operand, which can be the name of an argument: of those of the target, or of those
 /// that the user wrote. Returns it, and what `f` finds out about its fetch. `array` is the
 /// error for an array.
 pub(super) fn resolve_operand<'a, R>(
-    (target, arguments, bases): (Target<'a>, &'a [WrittenArgument<'a>], &BaseResolver<'a>),
+    (kind, target, arguments, bases): Known<'a, '_>,
     written: &'a WrittenArgument<'a>,
     array: ErrorKind,
     f: impl FnOnce(&ResolvedFetch<'a, '_>) -> Option<R>,
 ) -> Result<(Argument<'a>, Option<R>), Error> {
     let field = Name::Given(written.word());
-    if let Some(own) = own_argument(target, field) {
+    if let Some(own) = own_argument(kind, target, field) {
         return Ok((own, None));
     }
     let mut arguments = arguments.iter();
@@ -156,12 +168,16 @@ pub(super) fn resolve_operand<'a, R>(
     }
 }
 
-/// The argument of this name at the start of each probe of this kind.
+/// The argument of this name at the start of each probe of this kind and target.
 #[inline(never)]
-pub(super) fn own_argument(target: Target<'_>, name: Name<'_>) -> Option<Argument<'static>> {
+pub(super) fn own_argument(
+    kind: ProbeKind,
+    target: Target<'_>,
+    name: Name<'_>,
+) -> Option<Argument<'static>> {
     // A call tree has its own fields only when it is written.
     let mut own = target
-        .own_arguments()
+        .own_arguments(kind)
         .filter(|own| own.fetch.base != Base::OfStep);
     own.find(|own| own.name.is_same(name))
 }

@@ -93,6 +93,7 @@ impl<T: SpecText> ProbeSpec<T> {
             (ProbeKind::FprobeExit, _) => "%return",
             (ProbeKind::Kretinsn, _) => "%retinsn",
             (ProbeKind::Blocks, _) => "%blocks",
+            (ProbeKind::Path, _) => "%path",
             _ => "",
         };
         let arguments = Listed(arguments);

@@ -8,7 +8,8 @@ use crate::argument::Argument;
 
 use super::{
     call_tree::CallTreeTarget,
-    object::ObjectTarget, //
+    object::ObjectTarget,
+    path, //
 };
 
 /// The kind of a probe. It decides when the probe hits, and which mechanism of the kernel the probe
@@ -23,6 +24,9 @@ pub enum ProbeKind {
     Kretinsn,
     /// Kprobes at the first instruction of all basic blocks of a function. C has no such kind.
     Blocks,
+    /// A kretprobe, and kprobes at all basic blocks, which collect the path of a call. C has no such
+    /// kind.
+    Path,
     /// An fprobe at the entry of functions.
     FprobeEntry,
     /// An fprobe at the exit of functions.
@@ -46,7 +50,7 @@ impl ProbeKind {
     /// The letter that starts a command of this kind.
     pub const fn letter(self) -> char {
         match self {
-            Self::Kprobe | Self::Kretinsn | Self::Blocks => 'p',
+            Self::Kprobe | Self::Kretinsn | Self::Blocks | Self::Path => 'p',
             Self::Kretprobe => 'r',
             Self::FprobeEntry | Self::FprobeExit => 'f',
             Self::Tracepoint => 't',
@@ -60,7 +64,9 @@ impl ProbeKind {
     /// The group of an event, if the command names no group.
     pub const fn default_group(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks => "kprobes",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path => {
+                "kprobes"
+            }
             Self::FprobeEntry | Self::FprobeExit => "fprobes",
             Self::Tracepoint => "tracepoints",
             Self::EventProbe => "eprobes",
@@ -73,7 +79,9 @@ impl ProbeKind {
     /// The subsystem that the error log names. C: `trace_probe_log_init()`.
     pub const fn subsystem(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks => "trace_kprobe",
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path => {
+                "trace_kprobe"
+            }
             Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint => "trace_fprobe",
             Self::EventProbe => "event_probe",
             Self::Watchpoint => "wprobe",
@@ -87,7 +95,7 @@ impl ProbeKind {
     pub const fn is_return(self) -> bool {
         matches!(
             self,
-            Self::Kretprobe | Self::Kretinsn | Self::FprobeExit | Self::ObjectReturn
+            Self::Kretprobe | Self::Kretinsn | Self::Path | Self::FprobeExit | Self::ObjectReturn
         )
     }
 
@@ -126,7 +134,7 @@ impl ProbeKind {
     pub const fn is_kprobe(self) -> bool {
         matches!(
             self,
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path
         )
     }
 
@@ -236,8 +244,8 @@ pub enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// The arguments at the start of each probe of this target.
-    pub(super) fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+    /// The arguments at the start of each probe of this kind and target.
+    pub(super) fn own_arguments(&self, kind: ProbeKind) -> impl Iterator<Item = Argument<'static>> {
         let (object, tree) = match *self {
             Self::Object(target) => (Some(target), None),
             Self::CallTree(target) => (None, Some(target)),
@@ -245,10 +253,10 @@ impl Target<'_> {
         };
         let of_object = object.map(ObjectTarget::own_arguments);
         let of_tree = tree.map(CallTreeTarget::own_arguments);
-        Iterator::chain(
-            of_object.into_iter().flatten(),
-            of_tree.into_iter().flatten(),
-        )
+        let of_path = (kind == ProbeKind::Path).then(path::own_arguments);
+        { of_object.into_iter().flatten() }
+            .chain(of_tree.into_iter().flatten())
+            .chain(of_path.into_iter().flatten())
     }
 }
 

@@ -87,6 +87,8 @@ pub fn compile<R: Resolver>(
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
         Base::Exit => Load::Exit,
+        Base::Path => Load::Path,
+        Base::Blocks => Load::Blocks,
         Base::Watched => Load::Watched,
         Base::Field(field) => Load::Field(field),
         Base::Comm => Load::Comm,

@@ -59,9 +59,22 @@ pub trait Context {
     }
 
     /// The address of the return instruction. Only the programs of probes on return instructions
-    /// use this method.
+    /// and of paths use this method.
     #[inline(always)]
     fn exit(&self) -> u64 {
+        0
+    }
+
+    /// The address of the text of a path, in kernel memory. Only the programs of paths use this
+    /// method.
+    #[inline(always)]
+    fn path(&self) -> u64 {
+        0
+    }
+
+    /// The number of blocks of a path. Only the programs of paths use this method.
+    #[inline(always)]
+    fn blocks(&self) -> u64 {
         0
     }
 
@@ -170,6 +183,16 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn exit(&self) -> u64 {
         (**self).exit()
+    }
+
+    #[inline(always)]
+    fn path(&self) -> u64 {
+        (**self).path()
+    }
+
+    #[inline(always)]
+    fn blocks(&self) -> u64 {
+        (**self).blocks()
     }
 
     #[inline(always)]

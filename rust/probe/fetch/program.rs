@@ -194,6 +194,10 @@ pub(super) enum Load {
     EntryData(u8),
     Elapsed,
     Exit,
+    /// The text of a path.
+    Path,
+    /// The number of blocks of a path.
+    Blocks,
     Watched,
     Field(RecordField),
     Comm,

@@ -316,6 +316,8 @@ impl GenericFetch {
             Load::EntryData(index) => ctx.entry_data(index),
             Load::Elapsed => ctx.elapsed(),
             Load::Exit => ctx.exit(),
+            Load::Path => ctx.path(),
+            Load::Blocks => ctx.blocks(),
             Load::Watched => ctx.watched(),
             Load::Field(field) => read_field(ctx.record(), field),
             Load::Comm => ctx.comm(),

@@ -36,7 +36,6 @@ use crate::{
     call_functions::CallFunctions,
     call_tree::{
         AtStep,
-        AtTaskFree,
         CallTree, //
     },
     compile::Compiled,
@@ -53,6 +52,7 @@ use crate::{
         ResolvedTarget,
         TypeSource, //
     },
+    task_free::AtTaskFree, //
 };
 
 impl<'a> Kind<'a> for CallTreeTarget<'a> {
@@ -93,7 +93,7 @@ impl<'a> Kind<'a> for CallTreeTarget<'a> {
         let tree = CallTree::new(self, functions.roots, few_words, action, records.clone())?;
         let tree = Arc::new(tree, GFP_KERNEL)?;
         // A task that exits in a call must not keep it, so this comes first.
-        let exits = Tracepoint::attach(c"sched_process_free", AtTaskFree(tree.clone()))?;
+        let exits = AtTaskFree::attach(tree.clone())?;
         let functions = Functions::Addresses(&functions.sites);
         Ok(boxed(RegisteredTree {
             fprobe: Fprobe::new(functions, AtStep(tree.clone()))?,
@@ -106,7 +106,7 @@ impl<'a> Kind<'a> for CallTreeTarget<'a> {
 /// A registered call tree. The order of the fields is that of their unregistration.
 struct RegisteredTree {
     fprobe: Fprobe<AtStep>,
-    _exits: Tracepoint<AtTaskFree>,
+    _exits: Tracepoint<AtTaskFree<CallTree>>,
     tree: Arc<CallTree>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kprobes, kretprobes, and kprobes on the return instructions or the blocks of a function.
+//! Kprobes, kretprobes, kprobes on the return instructions or the blocks of a function, and paths.
 //!
 //! C: `__register_trace_kprobe()`, `validate_probe_symbol()`, `kprobe_dispatcher()`,
 //! `kretprobe_dispatcher()` in `kernel/trace/trace_kprobe.c`.
@@ -29,12 +29,14 @@ use probe::{
         self,
         Command,
         ProbeKind,
-        ProbePoint, //
+        ProbePoint,
+        MAX_ARGUMENTS, //
     },
     error::{
         Errno,
         ErrorKind, //
     },
+    fetch::EntryArgument, //
 };
 
 use crate::{
@@ -44,6 +46,7 @@ use crate::{
     },
     block_probes::BlockProbes,
     compile::Compiled,
+    entry_saver::FEW,
     exits,
     failure::{
         at_target,
@@ -66,7 +69,11 @@ use crate::{
     symbols, //
 };
 
-use registered::register_return;
+use registered::{
+    register_return,
+    OnBlocks,
+    OnPath, //
+};
 
 /// `[MOD:]SYM[+OFFSET]`.
 pub(super) struct Symbol<'a> {
@@ -140,7 +147,7 @@ impl<'a> Symbol<'a> {
             Some(1) => self.is_entry()?.unwrap_or(kind.is_return()),
             Some(_) => return refuse(ErrorKind::NonUniqSymbol),
         };
-        if kind == ProbeKind::Blocks && self.offset != 0 {
+        if matches!(kind, ProbeKind::Blocks | ProbeKind::Path) && self.offset != 0 {
             return refuse(ErrorKind::BlocksInside);
         }
         if kind.is_return() && !is_entry {
@@ -291,6 +298,7 @@ fn point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
         ProbeKind::Kretprobe => ProbePoint::Return,
         ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
         ProbeKind::Blocks => ProbePoint::Inside,
+        ProbeKind::Path => ProbePoint::Path,
         _ if is_entry => ProbePoint::Entry,
         _ => ProbePoint::Inside,
     }
@@ -316,11 +324,15 @@ fn register(
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
         ProbeKind::Blocks => {
-            let registered = BlockProbes::register_disabled(target, action);
-            let probes = registered.map_err(refused::of_blocks)?;
-            log_gaps(&probes);
-            boxed(probes)?
+            let registered = OnBlocks::register_disabled(target, action);
+            let registered = registered.map_err(refused::of_blocks)?;
+            log_gaps(&registered.probes);
+            boxed(registered)?
         }
+        ProbeKind::Path => match entry.arguments.len() {
+            ..FEW => register_path::<FEW>(command, target, action, entry.arguments)?,
+            _ => register_path::<MAX_ARGUMENTS>(command, target, action, entry.arguments)?,
+        },
         _ => {
             let probe = Kprobe::register_disabled(target, action);
             boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
@@ -328,9 +340,22 @@ fn register(
     })
 }
 
+/// Registers the probes of a path, disabled. `N` is the number of words of entry data.
+fn register_path<const N: usize>(
+    command: &Command<'_>,
+    target: kprobe::Target<'_>,
+    action: Action,
+    arguments: KVec<EntryArgument>,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let registered = OnPath::<N>::register_disabled(target, command.maxactive, action, arguments);
+    let registered = registered.map_err(refused::of_blocks)?;
+    log_gaps(&registered.blocks);
+    Ok(boxed(registered)?)
+}
+
 /// Logs how many blocks of a function the kernel refuses to probe.
 #[inline(never)]
-fn log_gaps(probes: &BlockProbes<Action>) {
+fn log_gaps(probes: &BlockProbes<impl kprobe::Handler>) {
     let (all, probed) = (probes.blocks().len(), probes.probed());
     if probed < all {
         let entry = exits::SymbolOffset(probes.entry() as u64);

@@ -3,7 +3,12 @@
 //! The handlers of kprobes, kretprobes, and kprobes on return instructions and blocks, and their
 //! registrations.
 
-use kernel::prelude::*;
+use core::num::NonZero;
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use ktrace::{
     kprobe::{
@@ -19,7 +24,8 @@ use ktrace::{
         self,
         Kretprobe, //
     },
-    trace_event::EventMutexHeld, //
+    trace_event::EventMutexHeld,
+    tracepoint::Tracepoint, //
 };
 use probe::{
     command::MAX_ARGUMENTS,
@@ -31,18 +37,28 @@ use crate::{
         Action,
         Counts, //
     },
-    block_probes::BlockProbes,
+    block_probes::{
+        BlockProbes,
+        Refusal, //
+    },
     entry_saver::{
         EntryLayout,
         EntrySaver,
         FEW, //
     },
     hit_context::CallValues,
+    path::{
+        self,
+        AtBlock,
+        AtCall,
+        Paths, //
+    },
     registered::{
         boxed,
         Registered,
         UnregisterBatch, //
     },
+    task_free::AtTaskFree, //
 };
 
 /// Registers a return probe, with the smallest handler that can save its entry data.
@@ -184,33 +200,136 @@ impl Registered for Kretinsn<Action> {
     }
 }
 
-impl Registered for BlockProbes<Action> {
+/// The registered probes of an event on the blocks of a function.
+pub(super) struct OnBlocks {
+    action: Arc<Action>,
+    pub(super) probes: BlockProbes<Arc<Action>>,
+}
+
+impl OnBlocks {
+    /// Registers them, disabled. Fails as [`BlockProbes::register_disabled`].
+    pub(super) fn register_disabled(
+        target: kprobe::Target<'_>,
+        action: Action,
+    ) -> Result<Self, Refusal> {
+        let action = Arc::new(action, GFP_KERNEL)?;
+        Ok(Self {
+            probes: BlockProbes::register_disabled(target, |_, _, _| Some(action.clone()))?,
+            action,
+        })
+    }
+}
+
+impl Registered for OnBlocks {
     fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
-        self.probes().enable()
+        self.probes.probes().enable()
     }
 
     fn disarm(&self) -> Result {
-        self.probes().disable()
+        self.probes.probes().disable()
     }
 
     fn counts(&self) -> Counts {
-        let missed = self.probes().probes().map(Kprobe::missed);
-        Counts::of(self.handler(), missed.fold(0, u64::wrapping_add))
+        Counts::of(&self.action, self.probes.missed())
     }
 
     fn address(&self) -> Option<usize> {
-        Some(self.entry())
+        Some(self.probes.entry())
     }
 
     fn is_gone(&self) -> bool {
-        self.probes().probes().any(Kprobe::is_gone)
+        self.probes.is_gone()
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let _ = batch.kprobes.reserve(self.probed(), GFP_KERNEL);
-        for probe in KBox::into_inner(self).into_kprobes() {
-            drop(batch.kprobes.push_within_capacity(probe));
-        }
+        unregister_blocks(KBox::into_inner(self).probes, batch);
+    }
+}
+
+/// Moves probes on blocks to `batch`.
+fn unregister_blocks(probes: BlockProbes<impl kprobe::Handler>, batch: &mut UnregisterBatch) {
+    let _ = batch.kprobes.reserve(probes.probed(), GFP_KERNEL);
+    for probe in probes.into_kprobes() {
+        drop(batch.kprobes.push_within_capacity(probe));
+    }
+}
+
+/// The registered probes of an event on the calls of a function, with their paths.
+pub(super) struct OnPath<const N: usize> {
+    call: Pin<KBox<Kretprobe<AtCall<N>>>>,
+    pub(super) blocks: BlockProbes<AtBlock>,
+    paths: Arc<Paths>,
+    _exits: Tracepoint<AtTaskFree<Paths>>,
+}
+
+impl<const N: usize> OnPath<N> {
+    /// Registers them, disabled, for at most `calls` calls in progress.
+    pub(super) fn register_disabled(
+        target: kprobe::Target<'_>,
+        calls: Option<NonZero<u16>>,
+        action: Action,
+        arguments: KVec<EntryArgument>,
+    ) -> Result<Self, Refusal> {
+        let paths = Arc::new(Paths::new(calls)?, GFP_KERNEL)?;
+        // A task that exits in a call must not keep it, so this comes first.
+        let exits = AtTaskFree::attach(paths.clone())?;
+        let blocks = BlockProbes::register_disabled(target, |entry, index, block| {
+            // The probe of the call has the first block.
+            let visit = path::visit(entry, index, block);
+            let paths = paths.clone();
+            (index != 0).then_some(AtBlock { paths, visit })
+        })?;
+        let (first, _) = blocks.blocks().first().ok_or(EINVAL)?;
+        let first = path::visit(blocks.entry(), 0, first);
+        let call = AtCall::new(paths.clone(), first, action, arguments)?;
+        let call = Kretprobe::register_disabled(target, paths.instances(), call);
+        Ok(Self {
+            call: KBox::pin_init(call, GFP_KERNEL)?,
+            blocks,
+            paths,
+            _exits: exits,
+        })
+    }
+}
+
+impl<const N: usize> Registered for OnPath<N> {
+    /// Arms the probe of the call last, so that no path lacks blocks.
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
+        self.blocks.probes().enable()?;
+        Kretprobe::enable(&self.call).inspect_err(|_| {
+            // The probes were armed above.
+            let _ = self.blocks.probes().disable();
+        })
+    }
+
+    fn disarm(&self) -> Result {
+        Kretprobe::disable(&self.call).and(self.blocks.probes().disable())
+    }
+
+    /// A visit of a block that no path shows counts as missed, too.
+    fn counts(&self) -> Counts {
+        let missed = { self.call.missed() }
+            .wrapping_add(self.paths.missed())
+            .wrapping_add(self.blocks.missed());
+        Counts::of(self.call.handler(), missed)
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(self.blocks.entry())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.call.is_gone() || self.blocks.is_gone()
+    }
+
+    fn maxactive(&self) -> u32 {
+        self.paths.calls().into()
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let this = KBox::into_inner(self);
+        drop(batch.kretprobes.push_within_capacity(this.call.into()));
+        unregister_blocks(this.blocks, batch);
     }
 }
 

@@ -124,6 +124,7 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
         Target::AllNamed(_) => Some(ProbePoint::Entry),
         Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(match command.kind {
             ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
+            ProbeKind::Path => ProbePoint::Path,
             _ => ProbePoint::Return,
         }),
         Target::Symbol { .. } if command.kind == ProbeKind::Blocks => Some(ProbePoint::Inside),

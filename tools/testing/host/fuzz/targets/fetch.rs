@@ -372,6 +372,14 @@ impl Context for Machine<'_> {
         self.word(2)
     }
 
+    fn path(&self) -> u64 {
+        self.word(7)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.word(8)
+    }
+
     fn exit(&self) -> u64 {
         self.word(3)
     }

@@ -60,7 +60,9 @@ fn finish(table: &Table, task: u64, token: Token) -> Option<(String, u64, u64)> 
 #[test]
 fn a_block_has_the_name_of_its_part() {
     let name = |is_first, part, offset, from_start| {
-        Name::of_block(is_first, part, offset, from_start).as_str().to_owned()
+        Name::of_block(is_first, part, offset, from_start)
+            .as_str()
+            .to_owned()
     };
     assert_eq!(name(true, "", 0, 0), "+0x0");
     assert_eq!(name(false, "", 0x1a4, 0x1a4), " +0x1a4");
@@ -105,13 +107,15 @@ fn a_long_path_says_that_it_is_cut() {
 fn a_call_without_room_hides_its_blocks_from_the_call_around_it() {
     let table = table(1);
     let outer = table.begin(7, &block(0)).unwrap();
-    let first = table.begin(7, &block(0)).unwrap();
-    // This one is hidden already.
     assert_eq!(table.begin(7, &block(0)), None);
+    let first = table.hide(7).unwrap();
+    // This one is hidden already.
+    assert_eq!(table.hide(7), None);
     table.visit(7, &block(1));
     assert_eq!(finish(&table, 7, first), None);
     table.visit(7, &block(2));
     assert_eq!(table.begin(8, &block(0)), None);
+    assert_eq!(table.hide(8), None);
     assert_eq!(finish(&table, 7, outer).unwrap().0, "+0x0 +0x2e");
     assert!(table.begin(8, &block(0)).is_some());
 }
@@ -166,11 +170,11 @@ proptest! {
                 Step::Call | Step::Hide => {
                     let token = match step {
                         Step::Call => table.begin(number, &block(0)),
-                        _ => table.hide(number),
+                        _ => None,
                     };
                     let has_path = matches!(step, Step::Call) && in_use < 4;
-                    prop_assert!(token.is_some() || !has_path);
-                    calls.push((token, has_path.then(|| vec![0])));
+                    prop_assert_eq!(token.is_some(), has_path);
+                    calls.push((token.or_else(|| table.hide(number)), has_path.then(|| vec![0])));
                 }
                 Step::Visit(index) => {
                     table.visit(number, &block(index));

@@ -197,6 +197,16 @@ fn a_command_says_its_kind_and_target() {
         "p:kprobes/p_mod_fn_blocks mod:fn%blocks arg1=%ip by func"
     );
 
+    let whole = create("p9:way mod:fn%path $retval $elapsed $exit if path ~ *+0x8*").unwrap();
+    assert_eq!(whole.command.kind, ProbeKind::Path);
+    assert_eq!(whole.command.target, target);
+    assert_eq!(
+        whole.listing(),
+        "p9:kprobes/way mod:fn%path arg1=$retval arg2=$elapsed arg3=$exit if path ~ *+0x8*"
+    );
+    let whole = create("p fn%path").unwrap();
+    assert_eq!(whole.listing(), "p:kprobes/r_fn_path fn%path");
+
     let whole = create("p 0xffffffffffffffff").unwrap();
     assert_eq!(whole.command.kind, ProbeKind::Kprobe);
     assert_eq!(whole.command.maxactive, None);

@@ -151,8 +151,12 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
             ProbePoint::ReturnInsn
         }
         Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Blocks => ProbePoint::Inside,
+        Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Path => ProbePoint::Path,
         Target::Symbol { offset: 0, .. } if is_return => ProbePoint::Return,
         Target::Symbol { offset: 0, .. } => ProbePoint::Entry,
+        Target::Symbol { .. } if command.kind == ProbeKind::Path => {
+            return Err(Error::at_target(ErrorKind::BlocksInside, Errno::EINVAL));
+        }
         Target::Symbol { .. } if is_return => {
             return Err(Error::at_target(ErrorKind::BadRetprobe, Errno::EINVAL));
         }

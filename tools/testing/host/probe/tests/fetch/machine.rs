@@ -58,6 +58,9 @@ pub struct Machine {
     pub elapsed: u64,
     /// By which instruction the function returns.
     pub exit: u64,
+    /// The text of the path that it took, and the number of blocks in it.
+    pub path: u64,
+    pub blocks: u64,
     /// The address that a watchpoint watches.
     pub watched: u64,
     /// The record of the event that was hit.
@@ -218,6 +221,14 @@ impl Context for Machine {
 
     fn exit(&self) -> u64 {
         self.exit
+    }
+
+    fn path(&self) -> u64 {
+        self.path
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     fn watched(&self) -> u64 {

@@ -103,6 +103,8 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::Current),
         Just(Base::Elapsed),
         Just(Base::Exit),
+        Just(Base::Path),
+        Just(Base::Blocks),
         Just(Base::Watched),
         (0..24u16, record_value())
             .prop_map(|(offset, value)| Base::Field(RecordField { offset, value })),
@@ -166,6 +168,8 @@ prop_compose! {
         machine.this_cpu = this_cpu;
         machine.elapsed = values[40];
         machine.exit = values[41];
+        machine.path = values[44];
+        machine.blocks = values[45];
         machine.watched = values[43];
         let mut entry = Machine::new();
         for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
@@ -245,6 +249,8 @@ impl Model<'_> {
             Base::ReturnValue => register("ax"),
             Base::Elapsed => self.machine.elapsed,
             Base::Exit => self.machine.exit,
+            Base::Path => self.machine.path,
+            Base::Blocks => self.machine.blocks,
             Base::Watched => self.machine.watched,
             // Only object probes have them, with other entry data.
             Base::Object | Base::Parameter | Base::Unchanged => unreachable!(),

@@ -28,6 +28,8 @@ fn machine() -> Machine {
     machine.current = 0xa000;
     machine.elapsed = 0x1234;
     machine.exit = 0x4321;
+    machine.path = 0xb000;
+    machine.blocks = 0x77;
     machine.watched = 0x5678;
     machine
 }
@@ -54,6 +56,8 @@ fn every_base_gives_its_value() {
         (Base::Current, 0xa000),
         (Base::Elapsed, 0x1234),
         (Base::Exit, 0x4321),
+        (Base::Path, 0xb000),
+        (Base::Blocks, 0x77),
         (Base::Watched, 0x5678),
         (Base::Immediate(u64::MAX), u64::MAX),
         (Base::Text("four"), 0x7004),
