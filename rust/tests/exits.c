@@ -63,6 +63,7 @@ asmlinkage long exits_bad_exclusive(long n);
 
 long exits_traced(long n);
 long exits_gap(long n);
+int exits_fails(long n);
 long exits_deep(long n);
 long exits_repeats(long n);
 long exits_sleeps(long n);
@@ -87,6 +88,23 @@ noinline __noclone long exits_gap(long n)
 	if (unlikely(n == 13))
 		BUG();
 	return n + 1;
+}
+
+/* Fails for one number. The compiler cannot do that without a branch. */
+noinline __noclone int exits_fails(long n)
+{
+	static int count;
+
+	if (n == 13)
+		return -ERANGE;
+	WRITE_ONCE(count, count + 1);
+	barrier();
+	return 0;
+}
+
+static noinline __noclone long exits_call_fails(long n)
+{
+	return exits_fails(n);
 }
 
 /* Calls itself until @n calls are nested, and returns @n. */
@@ -213,6 +231,7 @@ static const struct {
 #define FUNCTION(name) { #name, exits_##name }
 	FUNCTION(traced),
 	FUNCTION(gap),
+	{ "fails", exits_call_fails },
 	FUNCTION(deep),
 	FUNCTION(repeats),
 	FUNCTION(sleeps),

@@ -51,6 +51,7 @@ mod names;
 mod net;
 mod offcpu;
 mod options;
+mod path;
 mod slow;
 mod stuck;
 mod tree;
@@ -85,6 +86,7 @@ fn command() -> Command {
             args::options(),
             exits::options(),
             cover::options(),
+            path::options(),
             follow::options(),
             watch::options(),
             count::options(),
@@ -199,6 +201,7 @@ pub fn run() -> Result<u8> {
         "args" => args::ask(&context, matches),
         "exits" => exits::ask(&context, matches),
         "cover" => cover::ask(&context, matches),
+        "path" => path::ask(&context, matches),
         "follow" => follow::ask(&context, matches),
         "watch" => watch::ask(&context, matches),
         "count" => count::ask(&context, matches),

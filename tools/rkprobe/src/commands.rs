@@ -20,6 +20,7 @@ pub mod locks;
 pub mod names;
 pub mod net;
 pub mod offcpu;
+pub mod path;
 pub mod slow;
 pub mod stuck;
 pub mod tree;

@@ -2,9 +2,12 @@
 
 //! Commands for probes: their syntax, and the kernel's answer to them.
 
-use probe::command::{
-    EventsFile,
-    Line, //
+use probe::{
+    command::{
+        EventsFile,
+        Line, //
+    },
+    error::ErrorKind, //
 };
 
 use crate::{
@@ -30,6 +33,12 @@ pub fn check_syntax(command: &str) -> Result {
         Err(error) => error,
     };
     Err(Failure::new(error.entry(command).to_string()))
+}
+
+/// Whether the kernel refused a probe because the function returns nothing. Its error number, ENOENT, does not tell: it
+/// has this number for a function that it cannot trace, too.
+pub fn returns_nothing(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused(text, _) if text.starts_with(ErrorKind::NoRetval.text()))
 }
 
 /// The most calls in flight for which `r` can have memory.
@@ -131,6 +140,8 @@ fn newest(log: &str, command: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]
@@ -178,5 +189,17 @@ mod tests {
         );
         assert_eq!(newest(log, "a"), None);
         assert_eq!(newest("", "a"), None);
+    }
+
+    #[test]
+    fn knows_why_a_function_is_left_out() {
+        let entry = "  Command: p:a/b f%retinsn error=$retval:s32\n             ^\n";
+        for (error, expected) in [
+            ("This function returns 'void' type", true),
+            ("Function leaves by a tail call; use %return", false),
+        ] {
+            let failure = Failure::Refused(format!("{error}\n{entry}"), io::ErrorKind::NotFound);
+            assert_eq!(returns_nothing(&failure), expected);
+        }
     }
 }

@@ -17,7 +17,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    analysis::Analysis,
+    blocks::{
+        self,
+        Function, //
+    },
     context::Context,
     counts::{
         Count,
@@ -48,26 +51,15 @@ use crate::{
     }, //
 };
 
-const FILE: &str = "rkprobe_blocks";
-
 /// The smallest table.
 const MIN_SIZE: usize = 8192;
 
 /// The most places in a line.
 const PLACES: usize = 8;
 
-/// A function and its blocks.
-struct Function {
-    /// As the user writes it.
-    name: String,
-    module: String,
-    /// The places of the blocks, in the order of the file, and whether each one has a probe.
-    blocks: Vec<(String, bool)>,
-}
-
 /// A block that did not run.
 #[derive(Serialize)]
-struct Block {
+struct NotRun {
     place: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
@@ -80,7 +72,7 @@ struct Cover {
     blocks: u64,
     ran: u64,
     not_probed: u64,
-    not_run: Vec<Block>,
+    not_run: Vec<NotRun>,
 }
 
 /// The hits of the blocks, by their places, with the module behind them.
@@ -96,35 +88,19 @@ struct Covered<'a> {
     lines: Option<Rc<Lines>>,
 }
 
-/// The place of a block as the kernel prints it, without the size of the function.
-fn full_place(place: &str, module: &str) -> String {
-    match module {
-        "" => place.into(),
-        module => format!("{place} [{module}]"),
-    }
-}
-
 /// The hits of the blocks in a table.
 fn hits(hist: &Hist) -> Hits {
     let place = |key: &str| {
         let name = hist::symbol(key);
         let (place, rest) = name.split_once('/').unwrap_or((name, ""));
         let module = rest.split_once(" [").map_or("", |(_, module)| module);
-        full_place(place, module.trim_end_matches(']'))
+        match module.trim_end_matches(']') {
+            "" => place.into(),
+            module => format!("{place} [{module}]"),
+        }
     };
     let rows = hist.rows.iter();
     rows.map(|row| (place(&row.keys[0]), row.hits)).collect()
-}
-
-/// Parses the answer of the kernel about a function. Empty if its blocks are unknown.
-fn parse_blocks(text: &str) -> Vec<(String, bool)> {
-    let is_known = text.lines().any(|line| line.starts_with("blocks: "));
-    let blocks = text.lines().filter(|line| !line.starts_with("blocks: "));
-    let block = |line: &str| {
-        let place = line.split([' ', ';']).next().unwrap_or(line);
-        (place.into(), !line.contains("; not probed"))
-    };
-    blocks.filter(|_| is_known).map(block).collect()
 }
 
 impl Question for Covered<'_> {
@@ -142,15 +118,15 @@ impl Question for Covered<'_> {
     fn rows(&mut self, hists: &[Hist]) -> Vec<Cover> {
         let hits = hists.first().map(hits).unwrap_or_default();
         let row = |function: &Function| {
-            let probed = function.blocks.iter().filter(|(_, is_probed)| *is_probed);
-            let not_run = probed.clone().filter_map(|(place, _)| {
-                let full = full_place(place, &function.module);
-                (!hits.contains_key(&full)).then(|| Block {
-                    place: place.clone(),
+            let probed = function.blocks.iter().filter(|block| block.is_probed);
+            let not_run = probed.clone().filter_map(|block| {
+                let full = function.full_place(&block.place);
+                (!hits.contains_key(&full)).then(|| NotRun {
+                    place: block.place.clone(),
                     source: self.lines.as_ref().and_then(|lines| lines.find(&full)),
                 })
             });
-            let not_run: Vec<Block> = not_run.collect();
+            let not_run: Vec<NotRun> = not_run.collect();
             let probed = probed.count();
             Cover {
                 function: function.name.clone(),
@@ -205,11 +181,11 @@ impl Cover {
             return text;
         }
         let name = self.function.rsplit(':').next().unwrap_or("");
-        let place = |block: &Block| {
+        let place = |block: &NotRun| {
             let place = block.place.strip_prefix(name);
             place.unwrap_or(&block.place).to_string()
         };
-        let (with_line, without): (Vec<&Block>, Vec<&Block>) = self
+        let (with_line, without): (Vec<&NotRun>, Vec<&NotRun>) = self
             .not_run
             .iter()
             .partition(|block| block.source.is_some());
@@ -230,10 +206,14 @@ fn to_lcov(functions: &[Function], hits: &Hits, lines: &Lines) -> String {
     let mut files: BTreeMap<String, BTreeMap<u32, u64>> = BTreeMap::new();
     for function in functions {
         let blocks = &function.blocks;
-        for (index, (place, _)) in blocks.iter().enumerate().filter(|(_, block)| block.1) {
-            let full = full_place(place, &function.module);
+        for (index, block) in blocks
+            .iter()
+            .enumerate()
+            .filter(|(_, block)| block.is_probed)
+        {
+            let full = function.full_place(&block.place);
             let count = hits.get(&full).copied().unwrap_or(0);
-            let end = blocks.get(index + 1).map(|(place, _)| &**place);
+            let end = blocks.get(index + 1).map(|block| &*block.place);
             for (file, line) in lines.find_all(&full, end) {
                 let known = files.entry(file).or_default().entry(line).or_default();
                 *known = count.max(*known);
@@ -252,25 +232,6 @@ fn to_lcov(functions: &[Function], hits: &Hits, lines: &Lines) -> String {
     text
 }
 
-/// Asks the kernel for the blocks of functions.
-fn find_blocks(context: &Context, names: Vec<String>) -> Result<Vec<Function>> {
-    let tracefs = &context.tracefs;
-    let analysis = Analysis::open(tracefs, FILE, "the module cannot find blocks")?;
-    let ask = |name: String| -> Result<Function> {
-        let blocks = match tracefs.is_dry() {
-            true => Vec::new(),
-            false => parse_blocks(&analysis.ask(&name)?),
-        };
-        let module = context.functions.module_of(&name).unwrap_or_default();
-        Ok(Function {
-            name,
-            module,
-            blocks,
-        })
-    };
-    names.into_iter().map(ask).collect()
-}
-
 /// Runs the command. If `has_source`, the blocks that did not run have source lines. `lcov` is the path of a file for
 /// the lines that ran.
 pub fn run(
@@ -281,7 +242,7 @@ pub fn run(
     options: &Options<'_>,
 ) -> Result {
     let names = context.functions.each(pattern, Method::Kprobe)?;
-    let functions = find_blocks(context, names)?;
+    let functions = blocks::find(context, names)?;
     let has_lines = has_source || lcov.is_some();
     let lines = has_lines.then(|| {
         let modules = functions.iter().map(|function| &*function.module);
@@ -357,7 +318,7 @@ mod tests {
         let function = Function {
             name,
             module: module.into(),
-            blocks: parse_blocks(BLOCKS),
+            blocks: blocks::parse(BLOCKS),
         };
         Covered {
             text: "f",
@@ -391,12 +352,5 @@ mod tests {
         let rows = question("").rows(&[Hist::default()]);
         assert_eq!(rows[0].text(), "  0 %     0 of    4  f  (1 not probed)\n");
         assert_eq!(rows[0].not_run.len(), 3);
-    }
-
-    #[test]
-    fn unknown_blocks_are_none() {
-        assert!(parse_blocks("not understood: f+0x1 jumps to an unknown address\n").is_empty());
-        assert!(parse_blocks("too many blocks\n").is_empty());
-        assert_eq!(parse_blocks(BLOCKS)[2], ("f+0x20".into(), false));
     }
 }

@@ -7,7 +7,6 @@ use std::{
     collections::BTreeMap, //
 };
 
-use probe::error::ErrorKind;
 use serde::{
     Serialize,
     Serializer, //
@@ -354,7 +353,7 @@ fn define_each(context: &Context, group: &str, by: Groups, functions: &[String])
             Ok(()) => probed += 1,
             Err(failure) => {
                 // Functions that return nothing have no errors.
-                refused += u64::from(!returns_nothing(&failure));
+                refused += u64::from(!probes::returns_nothing(&failure));
                 last = Err(failure);
             }
         }
@@ -363,12 +362,6 @@ fn define_each(context: &Context, group: &str, by: Groups, functions: &[String])
         Err(failure) if probed == 0 => Err(failure),
         _ => Ok(refused),
     }
-}
-
-/// Whether the kernel refused a probe because the function returns nothing. Its error number, ENOENT, does not tell: it
-/// has this number for a function that it cannot trace, too.
-fn returns_nothing(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused(text, _) if text.starts_with(ErrorKind::NoRetval.text()))
 }
 
 /// Runs the command. `by` replaces the task, and `image` is the path of an image. If `has_source`, the errors have
@@ -505,8 +498,6 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[test]
@@ -545,18 +536,6 @@ mod tests {
         );
         let json = serde_json::to_string(&errors[0]).unwrap();
         assert!(json.ends_with(",\"count\":3,\"stack\":[\"f+0x1/0x2\",\"g+0x1/0x2 [m]\"]}"));
-    }
-
-    #[test]
-    fn knows_why_a_function_is_left_out() {
-        let entry = "  Command: p:a/b f%retinsn error=$retval:s32\n             ^\n";
-        for (error, expected) in [
-            ("This function returns 'void' type", true),
-            ("Function leaves by a tail call; use %return", false),
-        ] {
-            let failure = Failure::Refused(format!("{error}\n{entry}"), io::ErrorKind::NotFound);
-            assert_eq!(returns_nothing(&failure), expected);
-        }
     }
 
     #[test]

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rkprobe path FUNCTIONS`: which way do calls take through a function, and where do those that fail leave the way of
+//! the others?
+
+use std::{
+    cmp::Reverse,
+    collections::{
+        BTreeMap,
+        BTreeSet,
+        HashMap, //
+    },
+    fmt::Write as _,
+    rc::Rc, //
+};
+
+use serde::Serialize;
+
+use crate::{
+    blocks::{
+        self,
+        Function, //
+    },
+    context::Context,
+    counts,
+    draw::{
+        Bar,
+        Screen, //
+    },
+    errno,
+    failure::{
+        Failure,
+        Result, //
+    },
+    functions::Method,
+    hist::Hist,
+    lines::Lines,
+    probes,
+    record::Record,
+    returns::{
+        Returns,
+        MIN_ERROR, //
+    },
+    stream,
+    table::{
+        self,
+        Cell,
+        Image,
+        Options,
+        Question,
+        Source, //
+    },
+    tally::{
+        Hit,
+        Tally, //
+    },
+};
+
+/// The event of functions that return a value.
+const WAYS: &str = "path";
+/// The event of functions that return nothing.
+const VOID: &str = "nothing";
+
+/// The end of a path that the kernel has cut.
+const CUT: &str = "...";
+
+/// The most places in a line.
+const PLACES: usize = 10;
+
+/// Which calls are shown.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Calls {
+    All,
+    /// Those that fail. Others make no records.
+    Fails,
+    /// Those that fail, and where they leave the way of those that succeed.
+    Diff,
+}
+
+/// A block of a path.
+#[derive(Debug, Serialize)]
+struct Step {
+    place: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    /// The blocks that could follow and are not in the path. Empty if there was no choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not: Vec<String>,
+}
+
+/// Where a call that fails leaves the way of those that succeed.
+#[derive(Debug, PartialEq, Serialize)]
+struct Decision {
+    /// The block that ends with the branch.
+    at: String,
+    /// The line of the branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    /// The block that no call that succeeds comes to. Without it, the call leaves a block out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// The other blocks that could follow.
+    not: Vec<String>,
+}
+
+/// Calls of a function that took one way and had one result.
+#[derive(Debug, Serialize)]
+struct Way {
+    function: String,
+    /// The error, or nothing for a call that succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    count: u64,
+    path: Vec<Step>,
+    /// Whether the path has more blocks.
+    is_cut: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<Decision>,
+}
+
+/// The question.
+struct Ways<'a> {
+    /// The functions, as the user chooses them.
+    text: &'a str,
+    functions: HashMap<String, Function>,
+    calls: Calls,
+    /// The lines of the debug information, with `--source`.
+    lines: Option<Lines>,
+    returns: Rc<Returns>,
+}
+
+/// The error of a record of a function. `None` if it succeeded.
+fn error_of(record: &Record<'_>, returns: &Returns) -> Option<String> {
+    let value: i128 = record.field("value")?.parse().ok()?;
+    let error = returns.of(&record.function()).error(value as u64)?;
+    Some(errno::name(error.into()))
+}
+
+/// Where a path leaves the way of the calls that succeed: `all` has the blocks that one of them came to, and `each` those
+/// that all of them came to.
+fn decide(
+    function: &Function,
+    path: &[String],
+    all: &BTreeSet<String>,
+    each: &BTreeSet<String>,
+) -> Option<Decision> {
+    let next = |at: &String| -> Vec<String> {
+        let block = function
+            .blocks
+            .iter()
+            .find(|block| function.short_place(&block.place) == at);
+        block.map_or(Vec::new(), |block| {
+            let next = block.next.iter();
+            next.map(|place| function.short_place(place).into())
+                .collect()
+        })
+    };
+    let decision = |at: &String, to: Option<&String>, not: Vec<String>| Decision {
+        at: at.clone(),
+        source: None,
+        to: to.cloned(),
+        not,
+    };
+    if let Some(index) = path.iter().position(|block| !all.contains(block)) {
+        let to = &path[index];
+        let at = path[..index]
+            .iter()
+            .rev()
+            .find(|at| next(at).contains(to))?;
+        let not = next(at).into_iter().filter(|other| other != to).collect();
+        return Some(decision(at, Some(to), not));
+    }
+    // The call does nothing new, but leaves out what all others do.
+    path.iter().find_map(|at| {
+        let mut not = next(at);
+        not.retain(|block| each.contains(block) && !path.contains(block));
+        (!not.is_empty()).then(|| decision(at, None, not))
+    })
+}
+
+impl Ways<'_> {
+    /// The line of the last instruction of a block.
+    fn last_line(&self, function: &Function, at: &str) -> Option<String> {
+        let lines = self.lines.as_ref()?;
+        let mut blocks = function.blocks.iter();
+        let block = blocks.find(|block| function.short_place(&block.place) == at)?;
+        let part = block.place.rsplit_once('+')?.0;
+        let end = blocks.next().and_then(|next| {
+            let (of, offset) = next.place.rsplit_once("+0x")?;
+            (of == part).then(|| u64::from_str_radix(offset, 16).ok())?
+        });
+        let place = match end {
+            Some(end) => format!("{part}+{:#x}", end.saturating_sub(1)),
+            None => block.place.clone(),
+        };
+        lines.find(&function.full_place(&place))
+    }
+
+    fn step(&self, function: &Function, path: &[String], at: &str) -> Step {
+        let block = function
+            .blocks
+            .iter()
+            .find(|block| function.short_place(&block.place) == at);
+        let place = block.map(|block| function.full_place(&block.place));
+        let not: Vec<String> = { block.iter().flat_map(|block| &block.next) }
+            .map(|place| function.short_place(place).into())
+            .filter(|place| !path.contains(place))
+            .collect();
+        Step {
+            source: place.and_then(|place| self.lines.as_ref()?.find(&place)),
+            place: at.into(),
+            not,
+        }
+    }
+}
+
+impl Question for Ways<'_> {
+    type Row = Way;
+
+    const ROWS: &'static str = "paths";
+
+    const COLUMNS: &'static [&'static str] = &["count", "name", "error"];
+
+    fn title(&self) -> String {
+        format!("path {}", self.text)
+    }
+
+    fn take(&mut self, _: usize, record: &Record<'_>) -> Vec<Hit> {
+        let error = error_of(record, &self.returns).unwrap_or_default();
+        vec![Hit {
+            keys: vec![record.function(), error, record.text("path")],
+            ..Hit::default()
+        }]
+    }
+
+    /// The most frequent way first.
+    fn rows(&mut self, hists: &[Hist]) -> Vec<Way> {
+        let rows = hists.iter().flat_map(|hist| &hist.rows);
+        let mut found: BTreeMap<&str, Vec<(&str, Vec<String>, u64)>> = BTreeMap::new();
+        for row in rows {
+            if let [function, error, path] = &*row.keys {
+                let path = path.split(' ').map(String::from).collect();
+                let ways = found.entry(function).or_default();
+                ways.push((error, path, row.hits));
+            }
+        }
+        let mut all_ways = Vec::new();
+        for (symbol, ways) in found {
+            let Some(function) = self.functions.get(symbol) else {
+                continue;
+            };
+            let succeeding: Vec<BTreeSet<String>> = ways
+                .iter()
+                .filter(|(error, _, _)| error.is_empty())
+                .map(|(_, path, _)| path.iter().cloned().collect())
+                .collect();
+            let all: BTreeSet<String> = succeeding.iter().flatten().cloned().collect();
+            let is_in_each = |block: &String| succeeding.iter().all(|way| way.contains(block));
+            let each: BTreeSet<String> = all
+                .iter()
+                .filter(|block| is_in_each(block))
+                .cloned()
+                .collect();
+            for (error, mut path, count) in ways {
+                if error.is_empty() && self.calls != Calls::All {
+                    continue;
+                }
+                let is_cut = path.last().is_some_and(|last| last == CUT);
+                path.truncate(path.len() - usize::from(is_cut));
+                let decision = match error.is_empty() || succeeding.is_empty() {
+                    true => None,
+                    false => decide(function, &path, &all, &each).map(|decision| Decision {
+                        source: self.last_line(function, &decision.at),
+                        ..decision
+                    }),
+                };
+                let steps = path.iter().map(|at| self.step(function, &path, at));
+                all_ways.push(Way {
+                    function: function.name.clone(),
+                    error: (!error.is_empty()).then(|| error.into()),
+                    count,
+                    path: steps.collect(),
+                    is_cut,
+                    decision,
+                });
+            }
+        }
+        // Ways with equal counts keep their order.
+        all_ways.sort_by_key(|way| Reverse(way.count));
+        all_ways
+    }
+
+    fn cell<'r>(row: &'r Way, column: &str) -> Cell<'r> {
+        match column {
+            "name" => Cell::Text(&row.function),
+            "error" => Cell::Text(row.result()),
+            _ => row.count.into(),
+        }
+    }
+
+    fn show(&self, rows: &[Way], _: Screen) -> String {
+        if rows.is_empty() {
+            return match self.calls {
+                Calls::All => format!("{}: 0 calls\n", self.text),
+                _ => format!("{}: 0 errors\n", self.text),
+            };
+        }
+        let has_names = self.functions.len() > 1;
+        let text = |way: &Way| way.text(has_names, self.lines.is_some());
+        rows.iter().map(text).collect()
+    }
+
+    fn image<'r>(&'r self, rows: &'r [Way]) -> (String, Image<'r>) {
+        let bar = |way: &Way| Bar {
+            label: format!("{} {}: {}", way.function, way.result(), way.places()),
+            value: way.count,
+        };
+        let title = format!("{}: ways of calls", self.text);
+        (title, Image::Bars(rows.iter().map(bar).collect()))
+    }
+}
+
+impl Way {
+    fn result(&self) -> &str {
+        self.error.as_deref().unwrap_or("no error")
+    }
+
+    fn places(&self) -> String {
+        let places: Vec<&str> = self.path.iter().map(|step| &*step.place).collect();
+        places.join(" ")
+    }
+
+    /// The lines of a way. With source lines, each block has a line.
+    fn text(&self, has_name: bool, has_source: bool) -> String {
+        let mut text = format!("{:>8}  {:<10}", self.count, self.result());
+        if has_name {
+            let _ = write!(text, "  {}", self.function);
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        let cut = if self.is_cut { Some(CUT) } else { None };
+        if has_source {
+            let width = self.path.iter().map(|step| step.place.len()).max();
+            let width = width.unwrap_or(0);
+            for step in &self.path {
+                let source = step.source.as_deref().unwrap_or("");
+                let not = match step.not.is_empty() {
+                    true => String::new(),
+                    false => format!("  not {}", step.not.join(" ")),
+                };
+                let line = format!("{:width$}  {source}{not}", step.place);
+                let _ = writeln!(text, "          {}", line.trim_end());
+            }
+            text.extend(cut.map(|cut| format!("          {cut}\n")));
+        } else {
+            let places = self.path.iter().map(|step| &*step.place);
+            let places: Vec<&str> = places.chain(cut).collect();
+            for places in places.chunks(PLACES) {
+                let _ = writeln!(text, "          {}", places.join(" "));
+            }
+        }
+        if let Some(decision) = &self.decision {
+            let _ = writeln!(text, "          {}", decision.text());
+        }
+        text
+    }
+}
+
+impl Decision {
+    fn text(&self) -> String {
+        let source = self.source.as_ref();
+        let source = source.map_or(String::new(), |source| format!(", {source}"));
+        let not = match self.not.is_empty() {
+            true => String::new(),
+            false => format!(", not {}", self.not.join(" ")),
+        };
+        match &self.to {
+            Some(to) => format!("decided at {}{source}: to {to}{not}", self.at),
+            None => format!("decided at {}{source}{not}", self.at),
+        }
+    }
+}
+
+/// Runs the command. If `has_source`, the blocks have source lines.
+pub fn run(
+    context: &Context,
+    text: &str,
+    calls: Calls,
+    has_source: bool,
+    options: &Options<'_>,
+) -> Result {
+    let names = context.functions.each(text, Method::Kprobe)?;
+    let functions = blocks::find(context, names)?;
+    let mut returns = Returns::default();
+    let symbols: Vec<String> = functions.iter().map(Function::symbol).collect();
+    returns.look_up(symbols.iter().map(|symbol| &**symbol));
+    if let ([symbol], true) = (&*symbols, calls != Calls::All) {
+        if let Some(why) = returns.of(symbol).why_no_error() {
+            return Err(Failure::new(format!("{text} {why}, so no error either")));
+        }
+    }
+    let lines = has_source.then(|| {
+        let modules = functions.iter().map(|function| &*function.module);
+        Lines::open(modules)
+    });
+    let (not_own, and) = (counts::not_own(), context.whom.and());
+    let condition = match calls {
+        Calls::Fails => format!("error < 0 && error >= {MIN_ERROR} && {not_own}{and}"),
+        _ => format!("{not_own}{and}"),
+    };
+    let command = |group: &str, function: &Function, has_value: bool| {
+        let name = &function.name;
+        match has_value {
+            true => format!(
+                "p:{group}/{WAYS} {name}%path error=$retval:s32 value=$retval:s64 if {condition}"
+            ),
+            false => format!("p:{group}/{VOID} {name}%path if {not_own}{and}"),
+        }
+    };
+    for function in &functions {
+        probes::check_syntax(&command("rkprobe", function, true))?;
+    }
+    let instance = context.start()?;
+    let define = |function: &Function| {
+        let define = |has_value| {
+            let command = command(instance.group(), function, has_value);
+            probes::define(&context.tracefs, &[command])
+        };
+        match define(true) {
+            Err(failure) if probes::returns_nothing(&failure) && calls == Calls::All => {
+                define(false)
+            }
+            result => result,
+        }
+    };
+    let (mut probed, mut refused, mut last) = (HashMap::new(), 0, Ok(()));
+    for (symbol, function) in symbols.into_iter().zip(functions) {
+        match define(&function) {
+            Ok(()) => {
+                probed.insert(symbol, function);
+            }
+            Err(failure) => {
+                refused += 1;
+                last = Err(failure);
+            }
+        }
+    }
+    if probed.is_empty() {
+        return last;
+    }
+    for event in [WAYS, VOID] {
+        // A dry run shows the first command for each function, and takes it for accepted.
+        let is_used = match context.tracefs.is_dry() {
+            true => event == WAYS,
+            false => context
+                .tracefs
+                .path(&instance.event_file(event, ""))
+                .exists(),
+        };
+        if is_used {
+            context.switch_on(&instance, event)?;
+        }
+    }
+    let source = Source::<0>::Records(Tally::new(&[WAYS, VOID], &stream::Options::default()));
+    let question = Ways {
+        text,
+        functions: probed,
+        calls,
+        lines,
+        returns: Rc::new(returns),
+    };
+    table::run(context, &instance, source, refused, question, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        returns::Returned,
+        tally, //
+    };
+
+    const BLOCKS: &str = "f+0x4 -> f+0x10 f+0x40\nf+0x10 -> f+0x20 f.cold+0x0\nf+0x20 -> f+0x30\n\
+        f+0x30\nf+0x40 -> f+0x30\nf.cold+0x0 -> f+0x30\nblocks: 6, 6 can be probed\n";
+
+    const SCREEN: Screen = Screen {
+        columns: None,
+        has_color: false,
+        has_blocks: false,
+    };
+
+    fn function() -> Function {
+        Function {
+            name: "f".into(),
+            module: String::new(),
+            blocks: blocks::parse(BLOCKS),
+        }
+    }
+
+    fn ways(calls: Calls) -> Ways<'static> {
+        Ways {
+            text: "f",
+            functions: HashMap::from([("f".into(), function())]),
+            calls,
+            lines: None,
+            returns: Rc::new(Returns::of_functions(&[("f", Returned::Int)])),
+        }
+    }
+
+    fn rows(ways: &mut Ways<'_>, records: &[(&str, i64)]) -> Vec<Way> {
+        let lines: Vec<String> = records
+            .iter()
+            .map(|(path, value)| {
+                format!(
+                    " cat-7 [001] ..... 6.1: path: (g+0x1/0x2 <- f) path=\"{path}\" blocks=3 \
+                     error={value} value={value}"
+                )
+            })
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let hist = tally::table_of(&[WAYS], &lines, &mut |event, record| {
+            ways.take(event, record)
+        });
+        ways.rows(&[hist])
+    }
+
+    const GOOD: (&str, i64) = ("+0x4 +0x10 +0x20 +0x30", 0);
+    const COLD: (&str, i64) = ("+0x4 +0x10 .cold+0x0 +0x30", -22);
+
+    #[test]
+    fn a_new_block_decides() {
+        let mut ways = ways(Calls::All);
+        let rows = rows(&mut ways, &[GOOD, COLD, GOOD]);
+        let text = ways.show(&rows, SCREEN);
+        assert_eq!(
+            text,
+            "       2  no error\n          +0x4 +0x10 +0x20 +0x30\n\
+             \x20      1  EINVAL\n          +0x4 +0x10 .cold+0x0 +0x30\n\
+             \x20         decided at +0x10: to .cold+0x0, not +0x20\n"
+        );
+    }
+
+    #[test]
+    fn a_block_that_is_left_out_decides() {
+        let mut ways = ways(Calls::Diff);
+        let rows = rows(
+            &mut ways,
+            &[("+0x4 +0x40 +0x30", 5), GOOD, ("+0x4 +0x30", -2)],
+        );
+        let [way] = &rows[..] else { panic!("{rows:?}") };
+        // Each of the two calls that succeed took another branch, so none is missing.
+        assert_eq!((way.result(), &way.decision), ("ENOENT", &None));
+        let rows = self::rows(&mut ways, &[GOOD, ("+0x4 +0x30", -2)]);
+        let decision = rows[0].decision.as_ref().unwrap();
+        assert_eq!(decision.text(), "decided at +0x4, not +0x10");
+    }
+
+    #[test]
+    fn without_calls_that_succeed_nothing_is_decided() {
+        let mut ways = ways(Calls::Fails);
+        let rows = rows(&mut ways, &[COLD, ("+0x4 ...", -5)]);
+        assert!(rows.iter().all(|way| way.decision.is_none()));
+        assert!(ways
+            .show(&rows, SCREEN)
+            .contains("EIO\n          +0x4 ...\n"));
+        assert_eq!(ways.show(&[], SCREEN), "f: 0 errors\n");
+    }
+
+    #[test]
+    fn with_source_each_block_has_a_line() {
+        let mut ways = ways(Calls::All);
+        let rows = rows(&mut ways, &[COLD]);
+        assert_eq!(
+            rows[0].text(true, true),
+            "       1  EINVAL      f\n          +0x4         not +0x40\n          +0x10        not +0x20\n\
+             \x20         .cold+0x0\n          +0x30\n"
+        );
+        let json = serde_json::to_string(&rows[0]).unwrap();
+        assert!(json.starts_with(
+            "{\"function\":\"f\",\"error\":\"EINVAL\",\"count\":1,\"path\":[{\"place\":\"+0x4\",\"not\":[\"+0x40\"]},"
+        ));
+    }
+}
