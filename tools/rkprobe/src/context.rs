@@ -53,6 +53,7 @@ use crate::{
         Entry,
         Record, //
     },
+    rust_names,
     stream::{
         self,
         Options, //
@@ -222,8 +223,16 @@ impl Context {
         }
     }
 
-    /// Prints text, at once.
+    /// Prints an answer, at once. A text has the names of functions in Rust.
     pub fn print(&self, text: &str) -> Result {
+        match self.is_json {
+            true => self.print_as_is(text),
+            false => self.print_as_is(&rust_names::shown(text)),
+        }
+    }
+
+    /// Prints text that has the symbols of functions in Rust.
+    pub fn print_as_is(&self, text: &str) -> Result {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
@@ -716,7 +725,7 @@ fn draw(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -
 
 fn draw_again(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -> Result {
     let details = view.open().map(|index| table.details(index));
-    terminal.draw(view, details.as_deref())
+    terminal.draw(view, details.as_deref().map(rust_names::shown).as_deref())
 }
 
 /// Does what the user's keys say. Returns whether the run goes on.

@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
+//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
 //! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
 //! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
 //! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `values`, `words`, `syscalls`, `outline`,
@@ -61,6 +61,7 @@ mod references;
 mod relocate;
 mod returns;
 mod ring_buffer;
+mod rust_names;
 #[cfg(test)]
 mod schema;
 mod selection;
