@@ -41,6 +41,7 @@ use crate::{
         CALLS, //
     },
     instance::Instance,
+    late_texts::LateTexts,
     missing::Missing,
     pattern::{
         is_pattern,
@@ -539,11 +540,12 @@ impl Context {
 
     /// Prints the text of `show` for each record of the events of the instance, with the index of its event. This ends
     /// when the time is over, or after as many records as the options say. Then prints the line `none` if there was no
-    /// record, but not in JSON, and what is missing.
+    /// record, but not in JSON, and what is missing. `texts` gives calls the strings of their returns.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
         events: &[String],
+        texts: &mut LateTexts,
         options: &Options,
         none: &str,
         mut show: impl FnMut(usize, &Record<'_>) -> Result<String>,
@@ -552,9 +554,8 @@ impl Context {
         self.begin_reading(instance, count)?;
         let mut printed = 0;
         let mut text = String::new();
-        self.read_records(instance, options, |entry| {
-            let is_last = entry.is_none();
-            if let Some(entry) = entry {
+        let mut take = |entries: Vec<Entry>, is_last: bool| {
+            for entry in entries {
                 let event = events.iter().position(|event| **event == *entry.event);
                 let is_wanted = count.is_none_or(|count| printed < count);
                 if let (Some(event), true) = (event, is_wanted) {
@@ -567,8 +568,12 @@ impl Context {
                 text.clear();
             }
             Ok(count.is_none_or(|count| printed < count))
+        };
+        self.read_records(instance, options, |entry| {
+            let is_last = entry.is_none();
+            take(texts.take(entry), is_last)
         })?;
-        self.print(&text)?;
+        take(texts.end(), true)?;
         let none = match printed {
             0 => format!("{none}\n"),
             _ => String::new(),

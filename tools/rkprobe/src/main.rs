@@ -4,7 +4,7 @@
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
-//! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
+//! `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
 //! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
 //! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
@@ -42,6 +42,7 @@ mod inlined;
 mod instance;
 mod kernel_memory;
 mod kinds;
+mod late_texts;
 mod lines;
 mod lock_probes;
 mod merge;

@@ -32,6 +32,7 @@ use crate::{
         Kind,
         Owner, //
     },
+    late_texts,
     record::Record, //
 };
 
@@ -100,7 +101,7 @@ impl Value {
 
     /// The field with the address of a string.
     fn address_name(&self) -> Option<String> {
-        matches!(self.kind, Kind::Text(_)).then(|| format!("{}_at", self.name))
+        matches!(self.kind, Kind::Text(_)).then(|| late_texts::address_name(&self.name))
     }
 
     /// Whether a field has the address of this string.
@@ -324,6 +325,13 @@ impl Values {
     /// The fetch arguments of the values that the user wants to see.
     pub fn shown_arguments(&self) -> String {
         join(&self.shown)
+    }
+
+    /// The fetch arguments of the parameters that are strings. Empty if there are none.
+    pub fn text_arguments(&self) -> String {
+        let all = self.parameters.iter().flatten();
+        let texts = all.filter(|value| matches!(value.kind, Kind::Text(_)));
+        texts.map(|value| format!(" {}", value.fetch)).collect()
     }
 
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
