@@ -3,12 +3,12 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
+//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`, `ring_buffer`, `merge`, `symbols`,
 //! `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
 //! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
-//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `values`, `words`, `syscalls`, `outline`,
+//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
-//! `whom`, `workload`, `context`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `whom`, `workload`, `context`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +44,8 @@ mod kernel_memory;
 mod kinds;
 mod late_texts;
 mod lines;
+mod literal;
+mod live;
 mod lock_probes;
 mod merge;
 mod missing;
@@ -84,6 +86,7 @@ mod tracefs;
 mod tree;
 mod tree_json;
 mod trees;
+mod value;
 mod values;
 mod view;
 mod wait_graph;

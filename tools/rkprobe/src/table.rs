@@ -16,11 +16,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    context::{
-        Context,
-        Live,
-        OnTerminal, //
-    },
+    context::Context,
     counts::{
         self,
         Table, //
@@ -38,6 +34,10 @@ use crate::{
     heat::Heat,
     hist::Hist,
     instance::Instance,
+    live::{
+        Live,
+        OnTerminal, //
+    },
     missing::Missing,
     probes,
     record::Record,

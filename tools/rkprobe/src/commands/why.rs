@@ -114,7 +114,7 @@ fn is_named(call: &Call, words: &[String]) -> bool {
         .fields
         .iter()
         .filter(|(name, _)| name.starts_with("str"));
-    let mut strings = strings.filter_map(|(_, text)| crate::values::unquote(text));
+    let mut strings = strings.filter_map(|(_, text)| crate::literal::unquote(text));
     strings.any(|text| words.iter().any(|word| word == text))
 }
 
