@@ -5,6 +5,7 @@
 use crate::{
     context::Context,
     failure::Result,
+    late_texts::LateTexts,
     probes,
     record::Record,
     stream::Options, //
@@ -12,8 +13,9 @@ use crate::{
 
 /// Runs a question about the calls of `functions`. Their events have the name `event`, with a number after the first.
 ///
-/// `commands` are the commands to try for a function: for a group, an event and the index of the function. `show` is the
-/// text of a record of this function. Prints `none` if there is no record.
+/// `commands` are the commands to try for a function: for a group, an event and the index of the function. `late` are those
+/// for another event, at the return of the function, which has the strings that cannot be read at the entry. There can be
+/// none. `show` is the text of a record of this function. Prints `none` if there is no record.
 pub fn run(
     context: &Context,
     event: &str,
@@ -21,6 +23,7 @@ pub fn run(
     options: &Options,
     none: &str,
     commands: impl Fn(&str, &str, usize) -> Vec<String>,
+    late: impl Fn(&str, &str, usize) -> Vec<String>,
     show: impl FnMut(usize, &Record<'_>) -> Result<String>,
 ) -> Result {
     let numbered = (2..=functions.len()).map(|number| format!("{event}{number}"));
@@ -34,10 +37,20 @@ pub fn run(
     probes::check_all(&all("rkprobe"))?;
     let instance = context.start()?;
     probes::define_all(&context.tracefs, &all(instance.group()))?;
+    let mut returns = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let at_return = format!("{event}_return");
+        let commands = late(instance.group(), &at_return, index);
+        // A part of a function has no return of its own. Then the strings stay unknown.
+        if !commands.is_empty() && probes::define(&context.tracefs, &commands).is_ok() {
+            returns.push((at_return, event.clone()));
+        }
+    }
     options.prepare(&context.tracefs, &instance, context.is_json)?;
     match &events[..] {
-        [event] => context.enable(&instance, event, options)?,
+        [event] if returns.is_empty() => context.enable(&instance, event, options)?,
         _ => context.enable_all(&instance, options)?,
     }
-    context.print_records(&instance, &events, options, none, show)
+    let texts = &mut LateTexts::new(returns);
+    context.print_records(&instance, &events, texts, options, none, show)
 }

@@ -25,7 +25,6 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    counts::COUNTS,
     decoder::needs_symbols,
     draw::Screen,
     duration,
@@ -41,6 +40,7 @@ use crate::{
         CALLS, //
     },
     instance::Instance,
+    late_texts::LateTexts,
     missing::Missing,
     pattern::{
         is_pattern,
@@ -53,6 +53,7 @@ use crate::{
         Entry,
         Record, //
     },
+    rust_names,
     stream::{
         self,
         Options, //
@@ -62,15 +63,7 @@ use crate::{
         self,
         Woken, //
     },
-    tracefs::{
-        quote,
-        Tracefs, //
-    },
-    view::{
-        Rows,
-        Terminal,
-        View, //
-    },
+    tracefs::Tracefs,
     whom::{
         self,
         Whom, //
@@ -79,18 +72,13 @@ use crate::{
 };
 
 /// How often records are read.
-const READ_INTERVAL: Duration = Duration::from_millis(100);
+pub const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the run looks whether its command has ended.
 const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
 /// The most process IDs in one write.
 const PIDS_OF_A_WRITE: usize = 256;
 /// The bytes of records after which they are printed, though there are more.
 const MAX_UNPRINTED: usize = 16 * 1024;
-/// How often a table on a terminal looks for keys.
-const KEY_INTERVAL: Duration = Duration::from_millis(50);
-/// How often a table on a terminal changes.
-const DRAW_INTERVAL: Duration = Duration::from_secs(1);
-
 /// The size of a terminal that does not say its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
@@ -119,40 +107,10 @@ pub struct Context {
     /// The event `GROUP/NAME` whose calls the run needs, and the file with the process IDs that it selects.
     keeps_calls: OnceCell<(String, String)>,
     /// Whether the output is a terminal that knows escape sequences.
-    is_terminal: bool,
+    pub is_terminal: bool,
     time: RunTime,
     /// The symbols of the kernel, for records.
     symbols: Rc<Symbols>,
-}
-
-/// A table that fills a terminal.
-pub trait OnTerminal {
-    /// The table, without rows.
-    fn view(&self, screen: Screen) -> View;
-
-    /// The rows of the answer so far.
-    fn rows(&mut self) -> Result<Rows>;
-
-    /// The text about one of these rows.
-    fn details(&self, row: usize) -> String;
-}
-
-/// An answer that grows during the run.
-pub trait Live: OnTerminal {
-    /// Whether it comes from records, which must be read all the time, and not from the tables of the events that count.
-    fn has_records(&self) -> bool;
-
-    /// The buffers of the records.
-    fn buffers(&self) -> Vec<BorrowedFd<'_>>;
-
-    /// Reads the records that there are. At the end of the run, reads the last ones.
-    fn poll(&mut self, is_end: bool) -> Result;
-
-    /// Takes notice of the time: an interval is over.
-    fn tick(&mut self) -> Result;
-
-    /// The text of the answer so far, or since the answer before if there is an interval.
-    fn answer(&mut self) -> Result<String>;
 }
 
 /// The time of a run. It starts at the first question for its end: the setup of the probes does not count.
@@ -222,8 +180,16 @@ impl Context {
         }
     }
 
-    /// Prints text, at once.
+    /// Prints an answer, at once. A text has the names of functions in Rust.
     pub fn print(&self, text: &str) -> Result {
+        match self.is_json {
+            true => self.print_as_is(text),
+            false => self.print_as_is(&rust_names::shown(text)),
+        }
+    }
+
+    /// Prints text that has the symbols of functions in Rust.
+    pub fn print_as_is(&self, text: &str) -> Result {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
@@ -300,7 +266,7 @@ impl Context {
     }
 
     /// Begins the run: the probes are armed. Says so, or lets the command of the run begin.
-    fn begin(&self, instance: &Instance<'_>) -> Result {
+    pub fn begin(&self, instance: &Instance<'_>) -> Result {
         if !self.whom.command.is_empty() {
             self.tracefs.show("kill -CONT $pid");
             if let Some(workload) = self.workload.get() {
@@ -365,7 +331,7 @@ impl Context {
     }
 
     /// Shows the shell commands that wait until the run is over. `reader` reads the records meanwhile.
-    fn show_waiting(&self, reader: Option<&str>) {
+    pub fn show_waiting(&self, reader: Option<&str>) {
         let time = self.time.duration.map(|time| time.as_secs_f64());
         let command = match (self.whom.command.is_empty(), time, reader) {
             (false, None, _) => "wait $pid".into(),
@@ -388,97 +354,6 @@ impl Context {
                 true => 0,
                 false => workload.report(),
             })
-    }
-
-    /// Waits until the answer is due. With an interval, prints the answer after each of them. Otherwise, if the output is
-    /// a terminal, shows it as a table on a screen of its own, which changes each second.
-    pub fn watch(
-        &self,
-        instance: &Instance<'_>,
-        interval: Option<Duration>,
-        live: &mut impl Live,
-    ) -> Result {
-        if live.has_records() {
-            self.begin_reading(instance, None)?;
-        } else {
-            self.begin(instance)?;
-            let reader = interval.map(|interval| {
-                let (seconds, file) = (interval.as_secs_f64(), self.tracefs.path(COUNTS));
-                let script = format!("while sleep {seconds}; do cat {}; done", file.display());
-                format!("sh -c {}", quote(&script))
-            });
-            self.show_waiting(reader.as_deref());
-        }
-        let mut view = self.open_view(interval, live)?;
-        let mut next = Instant::now();
-        loop {
-            next += interval.unwrap_or(DRAW_INTERVAL);
-            loop {
-                let left = next.saturating_duration_since(Instant::now());
-                let step = match (&view, live.has_records()) {
-                    (Some(_), _) => left.min(KEY_INTERVAL),
-                    (None, true) => left.min(READ_INTERVAL),
-                    (None, false) => left,
-                };
-                let goes_on = match &mut view {
-                    Some((terminal, view)) => draw_keys(terminal, view, live)?,
-                    None => true,
-                };
-                if !goes_on {
-                    self.end();
-                }
-                if !goes_on || !self.wait(step, &live.buffers())? {
-                    drop(view);
-                    if live.has_records() {
-                        self.stop_tracing(instance)?;
-                    } else {
-                        self.tracefs.show_read(COUNTS);
-                    }
-                    return live.poll(true);
-                }
-                live.poll(false)?;
-                if Instant::now() >= next {
-                    break;
-                }
-            }
-            live.tick()?;
-            if interval.is_some() {
-                self.print(&live.answer()?)?;
-            } else if let Some((terminal, view)) = &mut view {
-                draw(terminal, view, live)?;
-            }
-        }
-    }
-
-    /// Shows a table on a terminal until the user ends it. Returns whether the output is a terminal.
-    pub fn show_table(&self, table: &mut impl OnTerminal) -> Result<bool> {
-        let Some((mut terminal, mut view)) = self.open_view(None, table)? else {
-            return Ok(false);
-        };
-        let mut drawn = Instant::now();
-        while draw_keys(&mut terminal, &mut view, table)? && self.wait(KEY_INTERVAL, &[])? {
-            if drawn.elapsed() >= DRAW_INTERVAL {
-                drawn = Instant::now();
-                draw(&mut terminal, &mut view, table)?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Opens the table on a terminal, unless the answer is of intervals, or a command has the terminal for its own output.
-    fn open_view(
-        &self,
-        interval: Option<Duration>,
-        table: &mut impl OnTerminal,
-    ) -> Result<Option<(Terminal, View)>> {
-        let is_wanted = self.is_terminal && !self.is_json && !self.is_plain;
-        if !is_wanted || interval.is_some() || !self.whom.command.is_empty() {
-            return Ok(None);
-        }
-        let mut view = table.view(self.screen());
-        let mut terminal = Terminal::open()?;
-        draw(&mut terminal, &mut view, table)?;
-        Ok(Some((terminal, view)))
     }
 
     /// Enables an event of the instance that makes records, without those of the tool's own calls. All events of the
@@ -530,11 +405,12 @@ impl Context {
 
     /// Prints the text of `show` for each record of the events of the instance, with the index of its event. This ends
     /// when the time is over, or after as many records as the options say. Then prints the line `none` if there was no
-    /// record, but not in JSON, and what is missing.
+    /// record, but not in JSON, and what is missing. `texts` gives calls the strings of their returns.
     pub fn print_records(
         &self,
         instance: &Instance<'_>,
         events: &[String],
+        texts: &mut LateTexts,
         options: &Options,
         none: &str,
         mut show: impl FnMut(usize, &Record<'_>) -> Result<String>,
@@ -543,9 +419,8 @@ impl Context {
         self.begin_reading(instance, count)?;
         let mut printed = 0;
         let mut text = String::new();
-        self.read_records(instance, options, |entry| {
-            let is_last = entry.is_none();
-            if let Some(entry) = entry {
+        let mut take = |entries: Vec<Entry>, is_last: bool| {
+            for entry in entries {
                 let event = events.iter().position(|event| **event == *entry.event);
                 let is_wanted = count.is_none_or(|count| printed < count);
                 if let (Some(event), true) = (event, is_wanted) {
@@ -558,8 +433,12 @@ impl Context {
                 text.clear();
             }
             Ok(count.is_none_or(|count| printed < count))
+        };
+        self.read_records(instance, options, |entry| {
+            let is_last = entry.is_none();
+            take(texts.take(entry), is_last)
         })?;
-        self.print(&text)?;
+        take(texts.end(), true)?;
         let none = match printed {
             0 => format!("{none}\n"),
             _ => String::new(),
@@ -616,7 +495,7 @@ impl Context {
         }
     }
 
-    fn stop_tracing(&self, instance: &Instance<'_>) -> Result {
+    pub fn stop_tracing(&self, instance: &Instance<'_>) -> Result {
         self.tracefs.write(&instance.file("tracing_on"), "0")
     }
 
@@ -669,7 +548,7 @@ impl Context {
     }
 
     /// Ends the command of the run, because the run is over.
-    fn end(&self) {
+    pub fn end(&self) {
         self.is_ended.set(true);
         self.in_flight();
         if let Some(workload) = self.workload.get() {
@@ -678,7 +557,7 @@ impl Context {
     }
 
     /// Waits, until a buffer of records is half full at the latest. Returns false at the end of the run.
-    fn wait(&self, time: Duration, buffers: &[BorrowedFd<'_>]) -> Result<bool> {
+    pub fn wait(&self, time: Duration, buffers: &[BorrowedFd<'_>]) -> Result<bool> {
         if self.tracefs.is_dry() {
             return Ok(false);
         }
@@ -704,32 +583,6 @@ impl Context {
             }
         }
     }
-}
-
-/// Draws the rows as they are now.
-fn draw(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -> Result {
-    if !view.is_paused() {
-        view.update(table.rows()?);
-    }
-    draw_again(terminal, view, table)
-}
-
-fn draw_again(terminal: &mut Terminal, view: &mut View, table: &mut impl OnTerminal) -> Result {
-    let details = view.open().map(|index| table.details(index));
-    terminal.draw(view, details.as_deref())
-}
-
-/// Does what the user's keys say. Returns whether the run goes on.
-fn draw_keys(
-    terminal: &mut Terminal,
-    view: &mut View,
-    table: &mut impl OnTerminal,
-) -> Result<bool> {
-    let (is_changed, goes_on) = terminal.keys(view)?;
-    if is_changed && goes_on {
-        draw_again(terminal, view, table)?;
-    }
-    Ok(goes_on)
 }
 
 /// A number of functions or places, with commas between the thousands.

@@ -46,7 +46,8 @@ impl Count<'_> {
     }
 }
 
-/// The condition that is false for the tool's own calls.
+/// The condition that is false for the tool's own calls, and for those in interrupts of the tool. A condition has no
+/// `common_flags`, which the filter of records has.
 pub fn not_own() -> String {
     format!("common_pid != {}", process::id())
 }

@@ -2,6 +2,8 @@
 
 //! Bars for terminals of any width.
 
+use crate::rust_names;
+
 /// Where the output goes.
 #[derive(Clone, Copy)]
 pub struct Screen {
@@ -28,7 +30,7 @@ const MIN_BAR: usize = 4;
 
 /// One line for each bar. No line is wider than the terminal.
 pub fn bars(bars: &[Bar], screen: Screen) -> String {
-    let length = |bar: &Bar| bar.label.chars().count();
+    let length = |bar: &Bar| width(&bar.label);
     let value_width = bars
         .iter()
         .map(|bar| bar.value.to_string().len())
@@ -48,7 +50,8 @@ pub fn bars(bars: &[Bar], screen: Screen) -> String {
     let mut text = String::new();
     for bar in bars {
         let label = shorten(&bar.label, label_width);
-        let line = format!("{label:label_width$}  {:>value_width$}", bar.value);
+        let label = pad(&label, label_width);
+        let line = format!("{label}  {:>value_width$}", bar.value);
         text += &line;
         if room > 0 && bar.value > 0 {
             let (start, end) = if screen.has_color {
@@ -86,10 +89,21 @@ pub fn track(value: u64, highest: u64, width: usize, screen: Screen) -> String {
     )
 }
 
+/// The number of characters of a text, as it is printed.
+pub fn width(text: &str) -> usize {
+    rust_names::shown(text).chars().count()
+}
+
+/// A text with blanks at its end, so that it has `width` characters.
+pub fn pad(text: &str, width: usize) -> String {
+    format!("{:width$}", rust_names::shown(text))
+}
+
 /// A text of at most `width` characters. The end of a long one becomes a dot.
 pub fn shorten(text: &str, width: usize) -> String {
+    let text = rust_names::shown(text);
     if text.chars().count() <= width {
-        return text.into();
+        return text.into_owned();
     }
     text.chars()
         .take(width.saturating_sub(1))

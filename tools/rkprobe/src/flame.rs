@@ -14,6 +14,7 @@ use crate::{
         Failure,
         Result, //
     },
+    rust_names,
     svg, //
 };
 
@@ -31,6 +32,7 @@ pub struct Stack<'a> {
 impl Stack<'_> {
     /// The functions, the outermost first, and the value.
     fn line(&self) -> String {
+        let name = |frame: &str| name(&rust_names::shown(frame));
         let mut names: Vec<_> = self.frames.iter().copied().rev().map(name).collect();
         let function = name(self.function);
         if names.last() != Some(&function) {
@@ -59,7 +61,7 @@ pub fn write(path: &str, title: &str, unit: &str, stacks: &[Stack<'_>]) -> Resul
         return svg::write(path, title, &[]);
     }
     let mut options = Options::default();
-    options.title = title.into();
+    options.title = rust_names::shown(title).into();
     options.count_name = unit.into();
     let mut image = Vec::new();
     let made = from_lines(&mut options, lines.iter().map(String::as_str), &mut image);

@@ -12,7 +12,7 @@ use std::{
 };
 
 /// The text of a value that the record lacks.
-const FAULT: &str = "(fault)";
+pub const FAULT: &str = "(fault)";
 
 /// What a locator `__data_loc` or `__rel_loc` counts from.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::{
     duration,
+    literal::unquote, //
     record::split_fields,
-    values::unquote, //
 };
 
 /// The file.

@@ -3,12 +3,12 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `ring_buffer`, `merge`, `symbols`,
-//! `record`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
+//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`, `ring_buffer`, `merge`, `symbols`,
+//! `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
 //! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
-//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `values`, `words`, `syscalls`, `outline`,
+//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
-//! `whom`, `workload`, `context`, `blocks`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `whom`, `workload`, `context`, `blocks`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,10 @@ mod inlined;
 mod instance;
 mod kernel_memory;
 mod kinds;
+mod late_texts;
 mod lines;
+mod literal;
+mod live;
 mod lock_probes;
 mod merge;
 mod missing;
@@ -62,6 +65,7 @@ mod references;
 mod relocate;
 mod returns;
 mod ring_buffer;
+mod rust_names;
 #[cfg(test)]
 mod schema;
 mod selection;
@@ -83,6 +87,7 @@ mod tracefs;
 mod tree;
 mod tree_json;
 mod trees;
+mod value;
 mod values;
 mod view;
 mod wait_graph;

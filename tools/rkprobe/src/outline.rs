@@ -14,6 +14,7 @@ use crate::{
         Screen, //
     },
     duration,
+    rust_names,
     tree::Call,
     words::Signatures, //
 };
@@ -205,7 +206,7 @@ pub fn text(call: &Call, signatures: &Signatures, view: &View, screen: Screen) -
         let line = Line {
             times,
             lead: lead(&has_more, screen.has_blocks),
-            name: step.function.clone(),
+            name: rust_names::shown(&step.function).into(),
             arguments: match &view.root {
                 Some(arguments) if index == 0 => arguments.clone(),
                 _ => signatures.arguments(step),

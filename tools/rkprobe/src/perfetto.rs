@@ -31,6 +31,7 @@ use crate::{
         Failure,
         Result, //
     },
+    rust_names,
     tree::Call as Tree,
     values::Members,
     words::Signatures, //
@@ -120,7 +121,7 @@ fn us(ns: u64) -> f64 {
 
 /// A name of a process or a track.
 fn name(kind: &str, tid: u32, name: &str) -> Json {
-    json!({"ph": "M", "name": kind, "pid": PROCESS, "tid": tid, "args": {"name": name}})
+    json!({"ph": "M", "name": kind, "pid": PROCESS, "tid": tid, "args": {"name": rust_names::shown(name)}})
 }
 
 /// Traces are written as the calls arrive: they can have many steps.
@@ -172,7 +173,7 @@ impl Trace {
         self.write(&Slice {
             ph: "X",
             cat: CATEGORY,
-            name: call.function,
+            name: &rust_names::shown(call.function),
             pid: PROCESS,
             tid: call.thread,
             ts: us(call.start),

@@ -50,6 +50,15 @@ impl Fields {
         }
     }
 
+    /// The same fields, one of which has another value.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let values: Vec<(&str, &str)> = self.iter().collect();
+        Self::new(&self.names, |index, text| {
+            let (of, old) = values[index];
+            text.push_str(if of == name { value } else { old });
+        })
+    }
+
     /// The names and the values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut start = 0;

@@ -25,7 +25,8 @@ use crate::{
         is_pattern,
         matches, //
     },
-    suggest, //
+    suggest,
+    symbols::is_mapping, //
 };
 
 /// The most functions that have an event or a probe of their own.
@@ -146,11 +147,33 @@ impl Functions {
         if let Some(why) = self.why_not(address, *symbol, method) {
             return Err(Failure::new(format!("{function} {why}")));
         }
+        if let Some(other) = self.elsewhere(name) {
+            note(format!(
+                "rkprobe: {function} ends before {name}: the probe is in {other}"
+            ));
+        }
         let needs_one = matches!(method, Method::Any | Method::Kprobe) && !name.ends_with("%all");
         match needs_one && found.len() > 1 {
             true => Err(suggest::not_unique(module, function, &found)),
             false => Ok(()),
         }
+    }
+
+    /// The function in which `[MODULE:]FUNCTION+OFFSET` is, if it is another one. The kernel accepts such an offset.
+    fn elsewhere(&self, name: &str) -> Option<&str> {
+        let offset = name.rsplit_once('+')?.1;
+        let offset = match offset.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => offset.parse(),
+        };
+        let address = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (module, function) = split(name);
+        let start = address(self.named(function, module).first()?.0)?;
+        let place = start.checked_add(offset.ok()?)?;
+        let all = self.code().filter(|(_, symbol)| !is_mapping(symbol.name));
+        let all = all.filter_map(|(text, symbol)| Some((address(text)?, symbol.name)));
+        let others = all.filter(|(other, _)| start < *other && *other <= place);
+        others.max_by_key(|(other, _)| *other).map(|(_, name)| name)
     }
 
     /// The module that is not loaded and for which the run waits, of the function `MODULE:FUNCTION`.
@@ -312,6 +335,27 @@ mod tests {
         match result {
             Err(Failure::Message(text)) => text,
             _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn an_offset_can_lead_to_another_function() {
+        let functions = functions::tests::of(
+            "10 t vfs_read\n10 t alias\n18 t $x\n20 t vfs_write\n30 t m\t[mod]\n",
+            "vfs_read\nvfs_write\nm [mod]\n",
+            "",
+        );
+        for (name, expected) in [
+            ("vfs_read", None),
+            ("vfs_read+0", None),
+            ("vfs_read+0xf", None),
+            ("vfs_read+16", Some("vfs_write")),
+            ("vfs_read+0x20", Some("m")),
+            ("mod:m+1", None),
+            ("none+1", None),
+            ("vfs_read+x", None),
+        ] {
+            assert_eq!(functions.elsewhere(name), expected, "{name}");
         }
     }
 

@@ -5,11 +5,15 @@
 use std::fs;
 
 use crate::{
-    draw::Bar,
+    draw::{
+        self,
+        Bar, //
+    },
     failure::{
         Failure,
         Result, //
-    }, //
+    },
+    rust_names, //
 };
 
 const ROW: usize = 22;
@@ -31,7 +35,7 @@ pub fn write(path: &str, title: &str, rows: &[Bar]) -> Result {
 fn bars(title: &str, bars: &[Bar]) -> String {
     let highest = bars.iter().map(|bar| bar.value).max().unwrap_or(0).max(1);
     let height = TOP + bars.len() * ROW + 10;
-    let longest = bars.iter().map(|bar| bar.label.chars().count()).max();
+    let longest = bars.iter().map(|bar| draw::width(&bar.label)).max();
     let label = (longest.unwrap_or(0) * CHARACTER + 20).max(LABEL);
     let all = label + WIDTH + REST;
     let mut text = format!(
@@ -62,7 +66,8 @@ fn bars(title: &str, bars: &[Bar]) -> String {
 
 /// A text inside of an element.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    rust_names::shown(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }

@@ -14,12 +14,12 @@ use probe::btf::{
 };
 
 use crate::{
-    tracefs::Tracefs,
-    tree::Call,
-    values::{
+    literal::{
         quote,
         unquote, //
     }, //
+    tracefs::Tracefs,
+    tree::Call,
 };
 
 /// How the names of the functions start. C: `SYSCALL_DEFINEx()` of each architecture.

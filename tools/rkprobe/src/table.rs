@@ -16,11 +16,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    context::{
-        Context,
-        Live,
-        OnTerminal, //
-    },
+    context::Context,
     counts::{
         self,
         Table, //
@@ -38,9 +34,14 @@ use crate::{
     heat::Heat,
     hist::Hist,
     instance::Instance,
+    live::{
+        Live,
+        OnTerminal, //
+    },
     missing::Missing,
     probes,
     record::Record,
+    rust_names,
     stream,
     svg,
     sys,
@@ -260,7 +261,8 @@ impl<Q: Question, const N: usize> Run<'_, Q, N> {
 
 impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
     fn view(&self, screen: Screen) -> View {
-        View::new(self.question.title(), Q::COLUMNS, self.options.sort, screen)
+        let title = rust_names::shown(&self.question.title()).into();
+        View::new(title, Q::COLUMNS, self.options.sort, screen)
     }
 
     fn rows(&mut self) -> Result<view::Rows> {
@@ -268,7 +270,7 @@ impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
         self.shown = self.question.rows(&hists);
         let question = &self.question;
         let cell = |row: &Q::Row, column: &str| view::Cell {
-            text: question.cell_text(row, column),
+            text: rust_names::shown(&question.cell_text(row, column)).into(),
             number: match Q::cell(row, column) {
                 Cell::Number(Reverse(number)) => Some(number),
                 Cell::Text(_) => None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Values as people read them: which fetch arguments record a value, and how the answer shows it. Its type in BTF
-//! decides.
+//! The values of an event, as people read them: the parameters of a function, its return value, and what the user wants to
+//! see.
 
 use std::{
     borrow::Cow,
@@ -23,8 +23,6 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
-    errno,
-    flags,
     functions::Functions,
     kinds::{
         kind,
@@ -32,163 +30,9 @@ use crate::{
         Kind,
         Owner, //
     },
-    record::Record, //
+    record::Record,
+    value::Value, //
 };
-
-/// How a string that cannot be read is shown.
-const FAULT: &str = "(fault)";
-/// The most characters of a string in an answer that is not JSON.
-const MAX_TEXT: usize = 200;
-/// The lowest number of 64 bits that is an error. C: `MAX_ERRNO`.
-const MIN_ERROR: u64 = u64::MAX - 4094;
-
-/// A value of a record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Value {
-    /// The name of its field.
-    name: Rc<str>,
-    /// The fetch arguments that record it.
-    fetch: String,
-    kind: Kind,
-}
-
-impl Value {
-    /// The value that `fetch` reads. `kind` adds the type to it.
-    fn new(name: &str, fetch: &str, kind: Kind) -> Self {
-        let fetch = match kind {
-            Kind::Text(_) => format!("{name}_at={fetch}:x64 {name}={fetch}:string"),
-            Kind::Symbol => format!("{name}={fetch}:symbol"),
-            _ => format!("{name}={fetch}"),
-        };
-        Self {
-            name: name.into(),
-            fetch,
-            kind,
-        }
-    }
-
-    /// A value that the kernel prints as it is shown. `field` is `NAME=FETCHARG`.
-    fn plain(field: &str) -> Self {
-        let name = field.split('=').next().unwrap_or(field);
-        Self {
-            name: name.into(),
-            fetch: field.into(),
-            kind: Kind::Plain,
-        }
-    }
-
-    fn parameter(btf: &Btf<'_>, param: &Param<'_>, length: Option<String>) -> Self {
-        let kind = match kind(btf, param.ty, param.name) {
-            // Without a name, BTF does not give the string its address.
-            Kind::Text(_) if param.name.is_empty() => Kind::Pointer,
-            Kind::Text(_) => Kind::Text(length),
-            kind => kind,
-        };
-        match param.name {
-            "" => {
-                let number = param.position + 1;
-                Self::new(&format!("arg{number}"), &format!("$arg{number}"), kind)
-            }
-            name => Self::new(name, name, kind),
-        }
-    }
-
-    /// The field as the kernel prints it.
-    fn raw<'a>(&self, record: &Record<'a>) -> &'a str {
-        record.field(&self.name).unwrap_or("")
-    }
-
-    /// The field with the address of a string.
-    fn address_name(&self) -> Option<String> {
-        matches!(self.kind, Kind::Text(_)).then(|| format!("{}_at", self.name))
-    }
-
-    /// Whether a field has the address of this string.
-    fn has_address(&self, field: &str) -> bool {
-        matches!(self.kind, Kind::Text(_)) && field.strip_suffix("_at") == Some(&self.name)
-    }
-
-    /// The address of a string.
-    fn address<'a>(&self, record: &Record<'a>) -> Option<&'a str> {
-        let mut fields = record.fields.iter();
-        let found = fields.find(|(name, _)| self.has_address(name))?;
-        Some(found.1)
-    }
-
-    /// The string without its quotes. `None` if it cannot be read.
-    fn string<'a>(&self, record: &Record<'a>, length: Option<&str>) -> Option<&'a str> {
-        let text = unquote(self.raw(record))?;
-        let length = length
-            .and_then(|name| record.field(name)?.parse().ok())
-            .unwrap_or(usize::MAX);
-        let end = text
-            .char_indices()
-            .map(|(at, _)| at)
-            .find(|at| *at >= length);
-        Some(end.map_or(text, |end| &text[..end]))
-    }
-
-    /// The value as text.
-    pub fn show<'a>(&self, record: &Record<'a>) -> Cow<'a, str> {
-        let raw = self.raw(record);
-        let shown = match &self.kind {
-            Kind::Plain => return plain_text(raw),
-            Kind::Boolean => boolean(raw).map(|value| value.to_string()),
-            Kind::Hex => raw.parse().ok().map(hex),
-            Kind::Pointer => match address(raw) {
-                Some(0) => return "NULL".into(),
-                address => address.and_then(error_of),
-            },
-            Kind::Text(length) => match self.string(record, length.as_deref()) {
-                Some(text) => Some(quote(text)),
-                None => match self.address(record) {
-                    Some("0x0") => return "NULL".into(),
-                    Some(address) => Some(format!("{address} {FAULT}")),
-                    None => None,
-                },
-            },
-            Kind::Symbol => match raw {
-                "0x0" => return "NULL".into(),
-                _ => Some(symbol(raw)),
-            },
-            Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
-            Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
-            Kind::Mode => raw.parse().ok().map(flags::mode),
-        };
-        shown.map_or(raw.into(), Cow::Owned)
-    }
-
-    /// The value as JSON. Numbers are numbers, and addresses are strings.
-    fn json(&self, record: &Record<'_>) -> Json {
-        let raw = self.raw(record);
-        match &self.kind {
-            Kind::Boolean => boolean(raw).map_or(raw.into(), Json::from),
-            Kind::Text(length) => match self.string(record, length.as_deref()) {
-                Some(text) => text.into(),
-                None => plain_json(raw),
-            },
-            // An enumeration can have a value without a name.
-            Kind::Names(_) => plain_json(&self.show(record)),
-            Kind::Symbol | Kind::Flags(_) | Kind::Mode => self.show(record).into(),
-            Kind::Plain | Kind::Hex | Kind::Pointer => plain_json(raw),
-        }
-    }
-
-    /// The name of the error that a return value is.
-    fn error(&self, record: &Record<'_>) -> Option<String> {
-        let raw = self.raw(record);
-        match self.kind {
-            Kind::Pointer | Kind::Text(_) => {
-                error_of(address(self.address(record).unwrap_or(raw))?)
-            }
-            Kind::Plain | Kind::Hex => match raw.parse::<i128>().ok()? {
-                number @ -4095..=-1 => error_of(number as u64),
-                number => error_of(u64::try_from(number).ok()?),
-            },
-            _ => None,
-        }
-    }
-}
 
 /// An object of JSON. The user or the kernel chose the names of its members.
 pub struct Members(Vec<(Rc<str>, Json)>);
@@ -324,6 +168,13 @@ impl Values {
     /// The fetch arguments of the values that the user wants to see.
     pub fn shown_arguments(&self) -> String {
         join(&self.shown)
+    }
+
+    /// The fetch arguments of the parameters that are strings. Empty if there are none.
+    pub fn text_arguments(&self) -> String {
+        let all = self.parameters.iter().flatten();
+        let texts = all.filter(|value| matches!(value.kind, Kind::Text(_)));
+        texts.map(|value| format!(" {}", value.fetch)).collect()
     }
 
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
@@ -467,85 +318,6 @@ fn chosen(btf: &Btf<'_>, owner: &Owner<'_>, field: &str) -> Value {
     known.unwrap_or_else(|| Value::plain(field))
 }
 
-fn boolean(raw: &str) -> Option<bool> {
-    match raw {
-        "0" => Some(false),
-        "1" => Some(true),
-        _ => None,
-    }
-}
-
-fn hex(number: i128) -> String {
-    match number {
-        0 => "0".into(),
-        // A negative number has 32 or 64 bits.
-        number if number >= i32::MIN.into() && number < 0 => format!("{:#x}", number as u32),
-        number => format!("{:#x}", number as u64),
-    }
-}
-
-fn address(raw: &str) -> Option<u64> {
-    u64::from_str_radix(raw.strip_prefix("0x")?, 16).ok()
-}
-
-/// The name of the error that a number of 64 bits is.
-fn error_of(number: u64) -> Option<String> {
-    (number >= MIN_ERROR).then(|| format!("-{}", errno::name(number.wrapping_neg())))
-}
-
-/// A function at its first instruction has no offset.
-fn symbol(raw: &str) -> String {
-    match raw.split_once("+0x0/") {
-        Some((name, rest)) => {
-            let module = rest.split_once(' ').map(|(_, module)| format!(" {module}"));
-            name.to_string() + &module.unwrap_or_default()
-        }
-        None => raw.into(),
-    }
-}
-
-fn enumerator(names: &[(String, i64)], number: i64) -> String {
-    let found = names.iter().find(|(_, value)| *value == number);
-    found.map_or_else(|| number.to_string(), |(name, _)| name.clone())
-}
-
-/// The string in the quotes of the kernel, which does not escape quotes in it.
-pub fn unquote(raw: &str) -> Option<&str> {
-    raw.strip_prefix('"')?.strip_suffix('"')
-}
-
-/// A string in quotes, as in C. A long one ends with `...`.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for (count, c) in text.chars().enumerate() {
-        if count == MAX_TEXT {
-            return quoted + "\"...";
-        }
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted.extend(c.escape_default()),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
-}
-
-/// A field that the kernel prints, as text: a string can have line breaks and quotes.
-pub fn plain_text(raw: &str) -> Cow<'_, str> {
-    unquote(raw).map_or(raw.into(), |text| quote(text).into())
-}
-
-/// A field that the kernel prints, as JSON.
-pub fn plain_json(raw: &str) -> Json {
-    match (raw.parse::<i64>(), raw.parse::<u64>(), unquote(raw)) {
-        (Ok(number), ..) => number.into(),
-        (_, Ok(number), _) => number.into(),
-        (.., Some(text)) => text.into(),
-        _ if raw == FAULT => Json::Null,
-        _ => raw.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -678,34 +450,5 @@ mod tests {
         let result = values.json_result(&record, "rkprobe_ret");
         let result = serde_json::to_string(&result).unwrap();
         assert_eq!(result, "{\"ret\":-12,\"error\":\"ENOMEM\"}");
-    }
-
-    #[test]
-    fn long_strings_are_cut() {
-        let text = "x".repeat(MAX_TEXT);
-        assert_eq!(quote(&text), format!("\"{text}\""));
-        assert_eq!(quote(&format!("{text}y")), format!("\"{text}\"..."));
-        assert_eq!(quote("a\n\u{7f}"), "\"a\\n\\u{7f}\"");
-        assert_eq!(plain_text("\"a\n\"\""), "\"a\\n\\\"\"");
-        assert_eq!(plain_text("{\"a\"}"), "{\"a\"}");
-    }
-
-    #[test]
-    fn numbers_and_symbols() {
-        assert_eq!(hex(-1), "0xffffffff");
-        assert_eq!(hex(i64::MIN.into()), "0x8000000000000000");
-        assert_eq!(hex(0), "0");
-        assert_eq!(symbol("f+0x0/0x10 [m]"), "f [m]");
-        assert_eq!(symbol("f+0x4/0x10 [m]"), "f+0x4/0x10 [m]");
-        for (raw, expected) in [
-            ("18446744073709551615", "18446744073709551615"),
-            ("-1", "-1"),
-            ("0x10", "\"0x10\""),
-            ("{1,2}", "\"{1,2}\""),
-            ("(fault)", "null"),
-            ("\"x\"", "\"x\""),
-        ] {
-            assert_eq!(plain_json(raw).to_string(), expected);
-        }
     }
 }

@@ -217,7 +217,7 @@ impl Signatures {
         }
         let returned = self.known.get(&step.function).and_then(|of| of.returned);
         let text = returned.unwrap_or(Form::Hex).print(word);
-        Some(crate::values::plain_json(&text))
+        Some(crate::literal::plain_json(&text))
     }
 }
 

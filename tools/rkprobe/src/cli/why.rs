@@ -68,6 +68,10 @@ pub fn options() -> Command {
             .args([
                 flag("whole", "Show all steps, and not only those that tell why"),
                 flag(
+                    "all",
+                    "Show each failure of a command as a tree, and not only those that most likely made it fail",
+                ),
+                flag(
                     "source",
                     "Run the command a second time, without its output, to find where the functions return the \
                      errors: source lines, if the kernel's debug information is present",
@@ -89,6 +93,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         }
         _ => trees::Wanted::Failed(None),
     };
+    let shows_all = matches.get_flag("all");
     let root = text(matches, "ROOT");
     let question = |root| asked_trees(matches, "why", root, wanted);
     match root {
@@ -98,7 +103,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
                 is_late,
                 ..question(syscalls::ALL)
             };
-            why::run(context, &question)
+            why::run(context, &question, shows_all)
         }
         root => {
             let question = question(root);
@@ -109,6 +114,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
                     is_late,
                     ..question
                 },
+                shows_all,
             )
         }
     }

@@ -12,6 +12,7 @@ use crate::{
         Result, //
     },
     functions::Method,
+    probes,
     record::Record,
     selection::is_list,
     stream::Options,
@@ -76,6 +77,15 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
         all.map(|fetch| format!("p:{group}/{event} {}{fetch}{clause}", functions[index]))
             .collect()
     };
+    let late = |group: &str, event: &str, index: usize| -> Vec<String> {
+        let texts = values[index].text_arguments();
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let all = probes::at_return(&functions[index], group, event).into_iter();
+        all.map(|command| format!("{command}{texts}{clause}"))
+            .collect()
+    };
     let options = &Options {
         lacks_place: true,
         ..*options
@@ -88,6 +98,7 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
         options,
         &none,
         commands,
+        late,
         |index, record| {
             let (function, values) = (&functions[index], &values[index]);
             Ok(if context.is_json {

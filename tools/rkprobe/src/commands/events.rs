@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    context::{
-        Context,
-        OnTerminal, //
-    },
+    context::Context,
     draw::Screen,
     failure::Result,
+    live::OnTerminal,
     profile::{
         self,
         Probe,

@@ -21,6 +21,7 @@ use crate::{
         Table, //
     },
     draw::{
+        self,
         Bar,
         Screen, //
     },
@@ -277,7 +278,7 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
     let width = |text: fn(&Failed) -> &str| {
         errors
             .iter()
-            .map(|failed| text(failed).len())
+            .map(|failed| draw::width(text(failed)))
             .max()
             .unwrap_or(0)
     };
@@ -290,12 +291,12 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
     for failed in errors {
         let place = match places {
             0 => String::new(),
-            _ => format!("{:places$}  ", failed.place),
+            _ => draw::pad(&failed.place, places) + "  ",
         };
         let line = format!(
-            "{:>8}  {:functions$}  {:names$}  {place}{}",
+            "{:>8}  {}  {:names$}  {place}{}",
             failed.count,
-            failed.function,
+            draw::pad(&failed.function, functions),
             failed.error,
             failed.group(),
         );

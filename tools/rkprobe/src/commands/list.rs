@@ -16,7 +16,8 @@ use crate::{
     functions::{
         Functions,
         Symbol, //
-    }, //
+    },
+    rust_names, //
 };
 
 /// A function in JSON.
@@ -27,6 +28,9 @@ struct Line<'a> {
     ftrace: bool,
     kprobe: bool,
     same_name: usize,
+    /// The name in the source, of a function in Rust.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rust_name: Option<String>,
     remark: String,
 }
 
@@ -144,6 +148,7 @@ pub fn run(context: &Context, text: &str) -> Result {
             ftrace: entry.by_ftrace && !entry.is_padding,
             kprobe: entry.by_kprobe && !entry.is_padding,
             same_name: named(symbol),
+            rust_name: rust_names::name(symbol.name),
             remark,
         });
         return context.print_json(&BTreeMap::from([("functions", all.collect::<Vec<_>>())]));
@@ -154,10 +159,13 @@ pub fn run(context: &Context, text: &str) -> Result {
         .max()
         .unwrap_or(0);
     let lines = rows.map(|(symbol, _, remark)| {
-        let line = format!("{:width$}  {remark}", symbol.to_string());
+        let name = rust_names::name(symbol.name);
+        let name = name.map_or(String::new(), |name| format!("{name}  "));
+        let line = format!("{:width$}  {name}{remark}", symbol.to_string());
         format!("{}\n", line.trim_end())
     });
-    context.print(&lines.collect::<String>())
+    // The commands of the tool take the symbols.
+    context.print_as_is(&lines.collect::<String>())
 }
 
 #[cfg(test)]

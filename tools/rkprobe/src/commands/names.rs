@@ -85,7 +85,7 @@ pub fn run(context: &Context, kind: &str, prefix: &str) -> Result {
             .collect(),
     };
     let lines = names.iter().map(|name| format!("{name}\n"));
-    context.print(&lines.collect::<String>())
+    context.print_as_is(&lines.collect::<String>())
 }
 
 #[cfg(test)]

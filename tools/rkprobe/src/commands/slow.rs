@@ -166,6 +166,7 @@ pub fn run(
         options,
         &none,
         commands,
+        |_, _, _| Vec::new(),
         |index, record| {
             let (function, values) = (&functions[index], &values[index]);
             if let Some(trace) = &mut trace {

@@ -27,6 +27,7 @@ use crate::{
         self,
         Hist, //
     },
+    late_texts::LateTexts,
     probes,
     record::Record,
     stream,
@@ -314,13 +315,20 @@ pub fn run(
             .map_err(explain)?;
         let none = format!("{memory}: 0 writes");
         let events = ["watch".to_string()];
-        return context.print_records(&instance, &events, options, &none, |_, record| {
-            Ok(if context.is_json {
-                json(record, IS_BEFORE, options)
-            } else {
-                show(record, parsed.text, IS_BEFORE, options)
-            })
-        });
+        return context.print_records(
+            &instance,
+            &events,
+            &mut LateTexts::default(),
+            options,
+            &none,
+            |_, record| {
+                Ok(if context.is_json {
+                    json(record, IS_BEFORE, options)
+                } else {
+                    show(record, parsed.text, IS_BEFORE, options)
+                })
+            },
+        );
     }
     context.switch_on(&instance, "watch").map_err(explain)?;
     let table = Table {

@@ -20,11 +20,36 @@ use crate::{
     },
 };
 
-/// The most failures of a command that are shown as trees.
+/// The most failures of a command that are shown as trees, unless the user wants all.
 const MAX_TREES: usize = 8;
 
+/// The line above the last tree.
+const MOST_LIKELY: &str = "most likely why the command failed:\n";
+
+/// System calls that only look. A program asks them first, and then acts, or says itself what it did not find.
+const LOOKS: [&str; 18] = [
+    "access",
+    "faccessat",
+    "faccessat2",
+    "fcntl",
+    "fgetxattr",
+    "getxattr",
+    "lgetxattr",
+    "listxattr",
+    "llistxattr",
+    "lstat",
+    "newfstatat",
+    "prctl",
+    "readlink",
+    "readlinkat",
+    "stat",
+    "statfs",
+    "statmount",
+    "statx",
+];
+
 /// Errors that programs expect, with the system calls that return them. An empty list stands for all system calls.
-const EXPECTED: [(&str, &[&str]); 16] = [
+const EXPECTED: [(&str, &[&str]); 19] = [
     (
         "ENOENT",
         &[
@@ -51,6 +76,10 @@ const EXPECTED: [(&str, &[&str]); 16] = [
             "getxattr",
         ],
     ),
+    ("ENOENT", &["statfs"]),
+    // `realpath()` asks this of each directory.
+    ("EINVAL", &["readlink", "readlinkat"]),
+    ("EEXIST", &["mkdir", "mkdirat"]),
     ("ENOTTY", &["ioctl"]),
     ("EAGAIN", &[]),
     ("EINTR", &[]),
@@ -85,7 +114,7 @@ fn is_named(call: &Call, words: &[String]) -> bool {
         .fields
         .iter()
         .filter(|(name, _)| name.starts_with("str"));
-    let mut strings = strings.filter_map(|(_, text)| crate::values::unquote(text));
+    let mut strings = strings.filter_map(|(_, text)| crate::literal::unquote(text));
     strings.any(|text| words.iter().any(|word| word == text))
 }
 
@@ -103,17 +132,40 @@ fn words(context: &Context) -> Vec<String> {
     .collect()
 }
 
-/// How much a failure interests the user, and when it was. Without a failure, the duration counts.
-fn rank(group: &Group, words: &[String]) -> (u8, u64) {
-    if group.cause.is_none() {
-        return (1, group.longest);
+/// How likely a call made the command fail: whether the failure is a surprise, whether the program passed a word of its
+/// command line, and when it was. Without a failure, the duration counts.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Rank {
+    interest: u8,
+    is_named: bool,
+    time: u64,
+}
+
+/// The interest of a failure that is a surprise and has a word of the command line.
+const HIGHEST: u8 = 3;
+
+fn rank(group: &Group, words: &[String]) -> Rank {
+    let Some(cause) = &group.cause else {
+        return Rank {
+            interest: HIGHEST,
+            is_named: false,
+            time: group.longest,
+        };
+    };
+    let call = &group.call;
+    let is_named = is_named(call, words);
+    let looks = syscalls::name(&call.root().function).is_some_and(|name| LOOKS.contains(&name));
+    let interest = match (is_named, is_expected(call, cause.error)) {
+        (true, false) => HIGHEST,
+        (false, true) => 0,
+        _ if looks => 1,
+        _ => 2,
+    };
+    Rank {
+        interest,
+        is_named,
+        time: group.last,
     }
-    let is_expected = group
-        .cause
-        .as_ref()
-        .is_some_and(|cause| is_expected(&group.call, cause.error));
-    let interest = u8::from(!is_expected) + 2 * u8::from(is_named(&group.call, words));
-    (interest, group.last)
 }
 
 /// A failure in a line.
@@ -134,36 +186,41 @@ fn line(answer: &mut Answer<'_>, index: usize) -> String {
     format!("{count:>8}  {error}  from {function}: {what}\n")
 }
 
-/// The failures of a command: first in a line each those that programs expect, then as trees the others, and last the
-/// one that most likely made the command fail.
-fn failures(answer: &mut Answer<'_>, words: &[String], wanted: Wanted) -> String {
-    let mut order: Vec<(usize, (u8, u64))> = answer
-        .groups
-        .all
-        .iter()
-        .enumerate()
+/// The failures of a command, the likelier ones below the others, and the likeliest as the last one. It is a tree, and so
+/// are those that are no less interesting, or all if the user wants it. The others are lines.
+fn failures(answer: &mut Answer<'_>, words: &[String], wanted: Wanted, shows_all: bool) -> String {
+    let groups = answer.groups.all.iter().enumerate();
+    let mut order: Vec<(usize, Rank)> = groups
         .map(|(index, group)| (index, rank(group, words)))
         .collect();
     order.sort_by_key(|(_, rank)| Reverse(*rank));
-    let Some((_, (highest, _))) = order.first().copied() else {
+    if order.is_empty() {
         return match wanted {
             Wanted::Slow(ns) => format!("no system call took more than {}\n", duration::show(ns)),
             _ => "no system call failed\n".into(),
         };
-    };
-    let is_tree = |place: usize, interest: u8| match highest {
-        0 => place == 0,
-        _ => interest > 0 && place < MAX_TREES,
+    }
+    let is_tree = |place: usize, rank: Rank| {
+        shows_all || place == 0 || (rank.interest == HIGHEST && place < MAX_TREES)
     };
     let mut text = String::new();
     let mut trees = String::new();
-    for (place, (index, (interest, _))) in order.into_iter().enumerate().rev() {
-        match is_tree(place, interest) {
-            true => trees += &format!("\n{}", answer.text(index)),
-            false => text += &line(answer, index),
+    let has_others = order.len() > 1;
+    for (place, (index, rank)) in order.into_iter().enumerate().rev() {
+        if !is_tree(place, rank) {
+            text += &line(answer, index);
+            continue;
         }
+        trees.push('\n');
+        if place == 0 && has_others && !matches!(wanted, Wanted::Slow(_)) {
+            trees += MOST_LIKELY;
+        }
+        trees += &answer.text(index);
     }
-    text + &trees
+    match text.is_empty() {
+        true => trees,
+        false => format!("failed, too (--all shows how):\n{text}{trees}"),
+    }
 }
 
 /// The end of the answer about a root: what was shown once, and happened more often.
@@ -206,13 +263,13 @@ fn summary(answer: &Answer<'_>, question: &Question<'_>) -> String {
     groups.into_iter().map(line).collect()
 }
 
-/// Runs the command.
-pub fn run(context: &Context, question: &Question<'_>) -> Result {
+/// Runs the command. With `shows_all`, each failure is a tree.
+pub fn run(context: &Context, question: &Question<'_>, shows_all: bool) -> Result {
     let words = words(context);
     trees::run(context, question, |answer| {
         Ok(match question.is_late {
             true if !answer.groups.all.is_empty() || question.root == syscalls::ALL => {
-                failures(answer, &words, question.wanted)
+                failures(answer, &words, question.wanted, shows_all)
             }
             _ => summary(answer, question),
         })
@@ -273,6 +330,32 @@ mod tests {
                 "\"/mnt\""
             ]
         );
+    }
+
+    /// What mount of util-linux does in vain, in this order, and the call that makes it fail.
+    #[test]
+    fn looking_is_no_reason_to_fail() {
+        let words = ["-t", "ext4", "none", "/mnt"].map(String::from);
+        let mut groups = [
+            group("__x64_sys_statfs", -2, "/sys/fs/selinux", 1),
+            group("__x64_sys_readlink", -22, "/mnt", 2),
+            group("__x64_sys_fsopen", -14, "", 3),
+            group("__x64_sys_mkdir", -17, "/run/mount", 4),
+            group("__x64_sys_fsconfig", -2, "", 5),
+            group("__x64_sys_newfstatat", -2, "none", 6),
+        ];
+        groups.sort_by_key(|group| rank(group, &words));
+        let functions = groups.map(|group| group.call.root().function.clone());
+        let order = functions.each_ref().map(|name| &name["__x64_sys_".len()..]);
+        let expected = [
+            "statfs",
+            "mkdir",
+            "readlink",
+            "newfstatat",
+            "fsopen",
+            "fsconfig",
+        ];
+        assert_eq!(order, expected);
     }
 
     #[test]
