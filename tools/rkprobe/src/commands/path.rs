@@ -448,6 +448,8 @@ pub fn run(
     if probed.is_empty() {
         return last;
     }
+    let stream = stream::Options::default();
+    stream.prepare(&context.tracefs, &instance, context.is_json)?;
     for event in [WAYS, VOID] {
         // A dry run shows the first command for each function, and takes it for accepted.
         let is_used = match context.tracefs.is_dry() {
@@ -461,7 +463,7 @@ pub fn run(
             context.switch_on(&instance, event)?;
         }
     }
-    let source = Source::<0>::Records(Tally::new(&[WAYS, VOID], &stream::Options::default()));
+    let source = Source::<1>::Records(Tally::new(&[WAYS, VOID], &stream));
     let question = Ways {
         text,
         functions: probed,
