@@ -181,6 +181,24 @@ pub const fn buckets(calls: u32) -> usize {
     (calls as usize).next_power_of_two().saturating_mul(16)
 }
 
+/// Whether a sorted list has a function. This makes no call, unlike [`binary_search`], which can
+/// panic, so its caller needs no frame.
+///
+/// [`binary_search`]: slice::binary_search
+#[inline(always)]
+pub fn has_function(sorted: &[usize], function: usize) -> bool {
+    let (mut first, mut len) = (0_usize, sorted.len());
+    while len > 1 {
+        let half = len / 2;
+        let middle = first.wrapping_add(half);
+        if sorted.get(middle).is_some_and(|found| *found <= function) {
+            first = middle;
+        }
+        len = len.wrapping_sub(half);
+    }
+    sorted.get(first) == Some(&function)
+}
+
 impl<B, C, S, W> CallTable<B, C, S, W>
 where
     B: Deref<Target = [Bucket<W>]>,
@@ -205,6 +223,13 @@ where
     fn bucket(&self, task: u64) -> Option<&Bucket<W>> {
         let hash = task.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.buckets.get(hash.wrapping_shr(self.shift) as usize)
+    }
+
+    /// Whether a task is in a call. Any context.
+    #[inline(always)]
+    pub fn has(&self, task: u64) -> bool {
+        let bucket = self.bucket(task);
+        bucket.is_some_and(|bucket| bucket.tasks.iter().any(|slot| slot.load() == task))
     }
 
     /// The index of the call that a task is in. Any context.
