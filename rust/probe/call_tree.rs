@@ -167,6 +167,24 @@ pub struct CallTable<B, C, S, W> {
     _words: PhantomData<W>,
 }
 
+/// Whether a sorted list has a function. This makes no call, unlike [`binary_search`], which can
+/// panic, so its caller needs no frame.
+///
+/// [`binary_search`]: slice::binary_search
+#[inline(always)]
+pub fn has_function(sorted: &[usize], function: usize) -> bool {
+    let (mut first, mut len) = (0_usize, sorted.len());
+    while len > 1 {
+        let half = len / 2;
+        let middle = first.wrapping_add(half);
+        if sorted.get(middle).is_some_and(|found| *found <= function) {
+            first = middle;
+        }
+        len = len.wrapping_sub(half);
+    }
+    sorted.get(first) == Some(&function)
+}
+
 impl<B, C, S, W> CallTable<B, C, S, W>
 where
     B: Deref<Target = [Bucket<W>]>,
@@ -184,6 +202,12 @@ where
             per_call,
             _words: PhantomData,
         }
+    }
+
+    /// Whether a task is in a call. Any context.
+    #[inline(always)]
+    pub fn has(&self, task: u64) -> bool {
+        self.tasks.has(task)
     }
 
     /// The index of the call that a task is in. Any context.

@@ -61,6 +61,13 @@ where
         self.buckets.get(hash.wrapping_shr(self.shift) as usize)
     }
 
+    /// Whether a task is in a call. Any context.
+    #[inline(always)]
+    pub(crate) fn has(&self, task: u64) -> bool {
+        let bucket = self.bucket(task);
+        bucket.is_some_and(|bucket| bucket.tasks.iter().any(|slot| slot.load() == task))
+    }
+
     /// The index of the call that a task is in. Any context.
     #[inline(always)]
     pub(crate) fn find(&self, task: u64) -> Option<usize> {

@@ -146,7 +146,7 @@ impl CallTree {
     #[inline(always)]
     fn is_root(&self, function: usize) -> bool {
         function == self.first_root
-            || !self.roots.is_empty() && self.roots.binary_search(&function).is_ok()
+            || !self.roots.is_empty() && call_tree::has_function(&self.roots, function)
     }
 
     /// Begins a call of the function at the root.
@@ -185,9 +185,7 @@ impl CallTree {
     }
 
     /// Adds a step to the call `index` of the current task.
-    #[cold]
-    #[inline(never)]
-    #[link_section = ".kprobes.text"]
+    #[inline(always)]
     fn enter(
         &self,
         call: CallOrigin<'_>,
@@ -292,6 +290,13 @@ pub(crate) struct AtStep(pub(crate) Arc<CallTree>);
 #[vtable]
 impl fprobe::Handler for AtStep {
     type Data = [u64; 1];
+
+    #[inline(always)]
+    fn ignores(&self, call: &Call<'_>) -> bool {
+        let tree = &*self.0;
+        let task = call.atomic().current() as u64;
+        !tree.calls.has(task) && !tree.is_root(call.function())
+    }
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<[u64; 1]> {

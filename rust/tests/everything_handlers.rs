@@ -162,6 +162,10 @@ impl fprobe::Handler for EntryAndExit {
     /// The length of the string.
     type Data = usize;
 
+    fn ignores(&self, call: &function::Call<'_>) -> bool {
+        call.arg::<usize>(3) == 0
+    }
+
     fn entry(&self, call: &function::Call<'_>) -> Option<Self::Data> {
         let len: usize = call.arg(3);
         FPROBE_ENTRY.hit(call, len as i32);

@@ -86,6 +86,15 @@ pub trait Handler: Send + Sync + 'static {
     /// If the result is `None`, the probe ignores the exit of this call.
     fn entry(&self, call: &Call<'_>) -> Option<Self::Data>;
 
+    /// Whether the probe ignores this call. If so, [`entry`](Self::entry) does not run. Called when
+    /// a function is entered, in atomic context: see [`crate::context`].
+    ///
+    /// This saves the instructions that `entry` needs for its frame, which pays off if the probe
+    /// ignores most calls.
+    fn ignores(&self, _call: &Call<'_>) -> bool {
+        false
+    }
+
     /// Called when the function returns, in atomic context: see [`crate::context`]. A probe without
     /// this handler costs much less.
     fn exit(&self, _call: &Call<'_>, _data: &Self::Data) {
@@ -99,6 +108,12 @@ impl_for_pointers! {
 
     const HAS_ENTRY: bool = H::HAS_ENTRY;
     const HAS_EXIT: bool = H::HAS_EXIT;
+    const HAS_IGNORES: bool = H::HAS_IGNORES;
+
+    #[inline(always)]
+    fn ignores(&self, call: &Call<'_>) -> bool {
+        (**self).ignores(call)
+    }
 
     #[inline(always)]
     fn entry(&self, call: &Call<'_>) -> Option<Self::Data> {
@@ -455,11 +470,55 @@ unsafe extern "C" fn entry_handler<H: Handler>(
     regs: *mut ftrace_regs,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: The kernel passes an fprobe that has this function, so the fprobe is in a registered
-    // slot. Unregistering waits for this call.
-    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
-    // SAFETY: The slot is registered, so its handler is live and of this type.
-    let handler = unsafe { &*slot.handler.cast::<H>() };
+    if !H::HAS_IGNORES {
+        // SAFETY: The requirements are the same.
+        return unsafe { enter::<H>(fprobe, entry, caller, regs, data) };
+    }
+    // SAFETY: The caller guarantees that the fprobe is registered for `H`.
+    let (_, handler) = unsafe { slot_of::<H>(fprobe) };
+    // SAFETY: During this call, `regs` is valid and preemption is disabled.
+    let call = unsafe { Call::new(entry, caller, regs) };
+    if handler.ignores(&call) {
+        return 1;
+    }
+    // SAFETY: The requirements are the same.
+    unsafe { enter_outside::<H>(fprobe, entry, caller, regs, data) }
+}
+
+/// Does the same as [`enter`], outside of a function that is to have no frame. A jump to it needs
+/// none.
+///
+/// # Safety
+///
+/// Those of [`entry_handler`].
+#[inline(never)]
+#[link_section = ".kprobes.text"]
+unsafe extern "C" fn enter_outside<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: The requirements are the same.
+    unsafe { enter::<H>(fprobe, entry, caller, regs, data) }
+}
+
+/// Calls the handler at the entry of a function, and saves its entry data.
+///
+/// # Safety
+///
+/// Those of [`entry_handler`].
+#[inline(always)]
+unsafe fn enter<H: Handler>(
+    fprobe: *mut bindings::fprobe,
+    entry: c_ulong,
+    caller: c_ulong,
+    regs: *mut ftrace_regs,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: The caller guarantees that the fprobe is registered for `H`.
+    let (slot, handler) = unsafe { slot_of::<H>(fprobe) };
     // SAFETY: During this call, `regs` is valid and preemption is disabled.
     let call = unsafe { Call::new(entry, caller, regs) };
     match handler.entry(&call) {
@@ -475,6 +534,21 @@ unsafe extern "C" fn entry_handler<H: Handler>(
         Some(_) => 0,
         None => 1,
     }
+}
+
+/// The slot of an fprobe, and its handler.
+///
+/// # Safety
+///
+/// `fprobe` must be the fprobe of a registered [`FprobeSlot`] for `H`. It must stay registered
+/// while the result is used.
+#[inline(always)]
+unsafe fn slot_of<'a, H: Handler>(fprobe: *mut bindings::fprobe) -> (&'a FprobeSlot, &'a H) {
+    // SAFETY: The kernel passes an fprobe that has `entry_handler`, so the fprobe is in a
+    // registered slot. Unregistering waits for this call.
+    let slot = unsafe { &*kernel::container_of!(Opaque::cast_from(fprobe), FprobeSlot, fprobe) };
+    // SAFETY: The slot is registered, so its handler is live and of this type.
+    (slot, unsafe { &*slot.handler.cast::<H>() })
 }
 
 /// The kernel calls this function when a probed function returns.

@@ -4,6 +4,7 @@
 
 use probe::call_tree::{
     buckets,
+    has_function,
     Beginning,
     Bucket,
     Call,
@@ -83,10 +84,11 @@ fn a_thousand_tasks_have_room_wherever_the_kernel_puts_them() {
 fn a_tree_has_its_steps_in_order() {
     let table = table(4, 8);
     let me = task(1);
-    assert_eq!(table.find(me), None);
+    assert_eq!((table.find(me), table.has(me)), (None, false));
     let root = table.begin(me, &beginning(5, 100)).unwrap();
     assert!(root.is_root());
     let index = table.find(me).unwrap();
+    assert!(table.has(me));
     let enter = |function, now| table.enter(index, function, [function; 4], || now).unwrap();
     let a = enter(0xa, 110);
     assert!(!a.is_root());
@@ -129,6 +131,17 @@ fn a_tree_has_its_steps_in_order() {
     // Nothing of the call stays.
     assert!(table.finish(me, root, 0, 0).is_none());
     table.leave(me, a, 0, || panic!());
+}
+
+#[test]
+fn a_sorted_list_has_its_functions_and_no_other() {
+    for len in 0..40 {
+        let sorted: Vec<usize> = (0..len).map(|index| 10 + index * 2).collect();
+        for function in 0..100 {
+            let has = sorted.contains(&function);
+            assert_eq!(has_function(&sorted, function), has, "{function} of {len}");
+        }
+    }
 }
 
 #[test]
