@@ -10,8 +10,7 @@ use std::{
         BTreeSet,
         HashMap, //
     },
-    fmt::Write as _,
-    rc::Rc, //
+    fmt::Write as _, //
 };
 
 use serde::Serialize;
@@ -122,18 +121,12 @@ struct Way {
 struct Ways<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
+    /// By their names without a module, as records have them.
     functions: HashMap<String, Function>,
     calls: Calls,
     /// The lines of the debug information, with `--source`.
     lines: Option<Lines>,
-    returns: Rc<Returns>,
-}
-
-/// The error of a record of a function. `None` if it succeeded.
-fn error_of(record: &Record<'_>, returns: &Returns) -> Option<String> {
-    let value: i128 = record.field("value")?.parse().ok()?;
-    let error = returns.of(&record.function()).error(value as u64)?;
-    Some(errno::name(error.into()))
+    returns: Returns,
 }
 
 /// Where a path leaves the way of the calls that succeed: `all` has the blocks that one of them came to, and `each` those
@@ -179,6 +172,14 @@ fn decide(
 }
 
 impl Ways<'_> {
+    /// The error of a record. `None` if the call succeeded.
+    fn error(&self, record: &Record<'_>) -> Option<String> {
+        let value: i128 = record.field("value")?.parse().ok()?;
+        let function = self.functions.get(&record.function())?;
+        let error = self.returns.of(&function.symbol()).error(value as u64)?;
+        Some(errno::name(error.into()))
+    }
+
     /// The line of the last instruction of a block.
     fn last_line(&self, function: &Function, at: &str) -> Option<String> {
         let lines = self.lines.as_ref()?;
@@ -226,7 +227,7 @@ impl Question for Ways<'_> {
     }
 
     fn take(&mut self, _: usize, record: &Record<'_>) -> Vec<Hit> {
-        let error = error_of(record, &self.returns).unwrap_or_default();
+        let error = self.error(record).unwrap_or_default();
         vec![Hit {
             keys: vec![record.function(), error, record.text("path")],
             ..Hit::default()
@@ -245,8 +246,8 @@ impl Question for Ways<'_> {
             }
         }
         let mut all_ways = Vec::new();
-        for (symbol, ways) in found {
-            let Some(function) = self.functions.get(symbol) else {
+        for (name, ways) in found {
+            let Some(function) = self.functions.get(name) else {
                 continue;
             };
             let succeeding: Vec<BTreeSet<String>> = ways
@@ -434,10 +435,10 @@ pub fn run(
         }
     };
     let (mut probed, mut refused, mut last) = (HashMap::new(), 0, Ok(()));
-    for (symbol, function) in symbols.into_iter().zip(functions) {
+    for function in functions {
         match define(&function) {
             Ok(()) => {
-                probed.insert(symbol, function);
+                probed.insert(function.short_name().into(), function);
             }
             Err(failure) => {
                 refused += 1;
@@ -469,7 +470,7 @@ pub fn run(
         functions: probed,
         calls,
         lines,
-        returns: Rc::new(returns),
+        returns,
     };
     table::run(context, &instance, source, refused, question, options)
 }
@@ -505,7 +506,7 @@ mod tests {
             functions: HashMap::from([("f".into(), function())]),
             calls,
             lines: None,
-            returns: Rc::new(Returns::of_functions(&[("f", Returned::Int)])),
+            returns: Returns::of_functions(&[("f", Returned::Int)]),
         }
     }
 
