@@ -25,7 +25,7 @@ _rkprobe_names() {
 	follow,follow,* | leaks,leaks,*) kind=structures ;;
 	follow,from,* | follow,until,* | follow,:,*) kind=functions ;;
 	watch,*) kind=symbols ;;
-	hist,hist,* | lat,* | slow,* | fails,* | args,* | exits,* | cover,* | count,* | list,* | tree,* | why,*) kind=functions ;;
+	hist,hist,* | lat,* | slow,* | fails,* | args,* | exits,* | cover,* | path,* | count,* | list,* | tree,* | why,*) kind=functions ;;
 	esac
 	[ "$kind" ] || return
 	last=${word##*[,!]}

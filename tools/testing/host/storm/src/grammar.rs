@@ -224,7 +224,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
-const KINDS: [(&str, &str); 12] = [
+const KINDS: [(&str, &str); 13] = [
     ("p", ""),
     ("p", ""),
     ("p", ""),
@@ -235,6 +235,7 @@ const KINDS: [(&str, &str); 12] = [
     ("p", "%return"),
     ("p", "%retinsn"),
     ("p", "%blocks"),
+    ("p", "%path"),
     ("t", ""),
     ("w", ""),
 ];
@@ -286,7 +287,8 @@ pub fn define(rng: &mut Rng) -> String {
         _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
-    let is_return = letter.starts_with('r') || ["%return", "%retinsn"].contains(&suffix);
+    let is_return =
+        letter.starts_with('r') || ["%return", "%retinsn", "%path"].contains(&suffix);
     for _ in 0..rng.below(4) {
         let argument = match rng.below(4) {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
