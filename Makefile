@@ -87,6 +87,10 @@ exits-check: setup
 	@scripts/setup -q --exits
 	@scripts/exits-check $(VMLINUX)
 
+.PHONY: paths-check
+paths-check: rkprobe.ko setup
+	@scripts/paths-check
+
 .PHONY: bench
 bench: setup
 	@scripts/bench $(ROWS)
@@ -154,6 +158,7 @@ help:
 #: make fuzz		run the fuzz targets of crate probe, RUNS=1000000 for each of TARGETS='command btf ...'
 #: make storm		run OPS=100000 random operations concurrently; SEED=1 determines them
 #: make exits-check	compare the exits of every function with those that llvm-objdump finds
+#: make paths-check	compare the paths of the calls of 600 functions with the instructions that QEMU executes
 #: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows, and
 #:			ROWS=job measures a compile job beside object probes
 #: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR

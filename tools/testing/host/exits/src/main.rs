@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! See `scripts/exits-check`, which runs it.
+//! See `scripts/exits-check` and `scripts/paths-check`, which run it.
 
 use std::{
     env,
     error::Error,
     ffi::OsStr,
-    fs,
+    fs::{
+        self,
+        File, //
+    },
+    io::BufReader,
     path::{
         Path,
         PathBuf, //
@@ -27,10 +31,15 @@ use exits::{
         self,
         FAULTS, //
     },
-    live, //
+    live,
+    paths::{
+        Paths,
+        ENOUGH, //
+    }, //
 };
 
-const USAGE: &str = "usage: exits check [--all]|list FILE|DIRECTORY..., exits dump FILE";
+const USAGE: &str = "usage: exits check [--all]|list FILE|DIRECTORY..., exits dump FILE,
+    exits paths FOUND GUEST EXECUTED";
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().skip(1).map(PathBuf::from).collect();
@@ -43,6 +52,9 @@ fn main() -> ExitCode {
         }
         Some((verb, paths)) if verb == Path::new("list") && !paths.is_empty() => list(paths),
         Some((verb, [path])) if verb == Path::new("dump") => dump(path),
+        Some((verb, [found, guest, executed])) if verb == Path::new("paths") => {
+            paths(&[found, guest], executed)
+        }
         _ => Err(USAGE.into()),
     };
     match result {
@@ -130,6 +142,30 @@ fn check_file(path: &Path) -> Result<Report, Box<dyn Error>> {
     let image = Image::of_elf(&bytes)?;
     let listing = listing::disassemble(&image, &env::temp_dir())?;
     Ok(compare(&image, &listing))
+}
+
+/// Compares the paths of calls with the executed instructions.
+fn paths(printed: &[&PathBuf], executed: &Path) -> Result<ExitCode, Box<dyn Error>> {
+    let open = |path: &Path| {
+        let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok::<_, Box<dyn Error>>(BufReader::new(file))
+    };
+    let mut paths = Paths::default();
+    for path in printed {
+        paths.read(open(path)?)?;
+    }
+    paths.follow(open(executed)?)?;
+    let report = paths.compare()?;
+    print!("{report}");
+    let failed = report.differences.len();
+    println!("{} passed, {failed} failed", report.functions - failed);
+    if report.functions < ENOUGH {
+        return Err(format!("only {} functions were compared", report.functions).into());
+    }
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
 }
 
 /// The file at a path, or the modules below it.
