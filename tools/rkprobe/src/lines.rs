@@ -244,7 +244,7 @@ fn has_other_id(path: &Path, id: &[u8]) -> bool {
     object.is_ok_and(|object| matches!(object.build_id(), Ok(Some(other)) if other != id))
 }
 
-/// The symbols of a file that is no module. Reads all names at once: a kernel has some 300,000 of them.
+/// The symbols of a file that is no module. Reads all names at once, because a kernel has very many of them.
 fn symbols<'d, R: ReadRef<'d>>(object: &object::File<'d, R>) -> Option<HashMap<String, u64>> {
     let object::File::Elf64(elf) = object else {
         return None;
