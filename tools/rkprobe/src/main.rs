@@ -3,12 +3,13 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`, `ring_buffer`, `merge`, `symbols`,
-//! `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`, `flags`, `relocate`, `debug_files`, `lines`, `inlined`,
-//! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`,
-//! `references`, `threads`, `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`,
-//! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`,
-//! `whom`, `workload`, `context`, `blocks`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
+//! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
+//! `flags`, `relocate`, `debug_files`, `lines`, `inlined`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
+//! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
+//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
+//! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
+//! `workload`, `context`, `blocks`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
