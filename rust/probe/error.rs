@@ -252,7 +252,7 @@ kinds! {
     /// can probe.
     TooManyBlocks => "Function has more than 1024 blocks",
     /// rkprobe's own: the kernel is built without `%retinsn`, `%blocks` and `%path`.
-    NosupRetinsn => "Probes on %retinsn, %blocks and %path are not built in (CONFIG_RKPROBE_KRETINSN)",
+    NosupRetinsn => "%retinsn, %blocks and %path are not built in (CONFIG_RKPROBE_KRETINSN)",
     /// rkprobe's own: the expansions of `%pd` and `%pD` exceed their limit.
     FileNamesTooLong => "%pd and %pD arguments are too long",
     /// rkprobe's own: the source or the end of an object probe is malformed.

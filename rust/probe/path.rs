@@ -45,7 +45,8 @@ const CUT: Name = Name::new(" ...");
 /// The number of words in which a block that was visited has its bit.
 const SEEN_WORDS: usize = MAX_BLOCKS / u64::BITS as usize;
 
-/// A bit of the index of a call that has no path. The other bits are the index of the call around it.
+/// A bit of the index of a call that has no path. The other bits are the index of the call around
+/// it.
 const HIDDEN: usize = 1 << 32;
 
 /// The state of a call.

@@ -125,8 +125,8 @@ impl<W: Word> Reserved<'_, W> {
     }
 }
 
-/// Takes the first call that nobody uses, from the one that a task starts to search at. `word` gives
-/// the word of a call that has its task, or 0.
+/// Takes the first call that nobody uses, from the one that a task starts to search at. `word`
+/// gives the word of a call that has its task, or 0.
 pub(crate) fn take_call<C, W: Word>(
     calls: &[C],
     task: u64,

@@ -60,7 +60,8 @@ pub(crate) struct BlockProbes<H: kprobe::Handler> {
 impl<H: kprobe::Handler> BlockProbes<H> {
     /// Registers disabled probes on all blocks of the function at `target` that the kernel allows
     /// to probe. `handler` gets the address of the probe at the entry, and a block with its index,
-    /// counted from 0. It gives the handler, or `None` for a block that needs no probe. Process context; sleeps.
+    /// counted from 0. It gives the handler, or `None` for a block that needs no probe.
+    /// Process context; sleeps.
     pub(crate) fn register_disabled(
         target: kprobe::Target<'_>,
         handler: impl Fn(usize, usize, &Block) -> Option<H>,

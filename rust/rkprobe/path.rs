@@ -110,8 +110,8 @@ impl OfTasks for Paths {
     }
 }
 
-/// The block with this index of the function with this entry, as paths show it: by its offset, after
-/// the part of its symbol that the function's symbol does not have, such as `.cold`.
+/// The block with this index of the function with this entry, as paths show it: by its offset,
+/// after the part of its symbol that the function's symbol does not have, such as `.cold`.
 #[inline(never)]
 pub(crate) fn visit(entry: usize, index: usize, block: &Block) -> Visit {
     let mut buffer = [0; symbol::LEN];

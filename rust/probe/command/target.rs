@@ -24,8 +24,8 @@ pub enum ProbeKind {
     Kretinsn,
     /// Kprobes at the first instruction of all basic blocks of a function. C has no such kind.
     Blocks,
-    /// A kretprobe, and kprobes at all basic blocks, which collect the path of a call. C has no such
-    /// kind.
+    /// A kretprobe, and kprobes at all basic blocks, which collect the path of a call. C has no
+    /// such kind.
     Path,
     /// An fprobe at the entry of functions.
     FprobeEntry,

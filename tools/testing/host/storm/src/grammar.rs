@@ -287,8 +287,7 @@ pub fn define(rng: &mut Rng) -> String {
         _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
-    let is_return =
-        letter.starts_with('r') || ["%return", "%retinsn", "%path"].contains(&suffix);
+    let is_return = letter.starts_with('r') || ["%return", "%retinsn", "%path"].contains(&suffix);
     for _ in 0..rng.below(4) {
         let argument = match rng.below(4) {
             0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
