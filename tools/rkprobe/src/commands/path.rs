@@ -246,7 +246,8 @@ impl Question for Ways<'_> {
             }
         }
         let mut all_ways = Vec::new();
-        for (name, ways) in found {
+        for (name, mut ways) in found {
+            ways.sort();
             let Some(function) = self.functions.get(name) else {
                 continue;
             };
@@ -286,7 +287,7 @@ impl Question for Ways<'_> {
                 });
             }
         }
-        // Ways with equal counts keep their order.
+        // Ways with equal counts keep their order: those without an error come first.
         all_ways.sort_by_key(|way| Reverse(way.count));
         all_ways
     }
