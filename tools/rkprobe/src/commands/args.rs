@@ -79,7 +79,8 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
     };
     let late = |group: &str, event: &str, index: usize| -> Vec<String> {
         let texts = values[index].text_arguments();
-        if texts.is_empty() {
+        // With the stack traces of programs, a record waits for its own stack already.
+        if texts.is_empty() || options.has_user_stack {
             return Vec::new();
         }
         let all = probes::at_return(&functions[index], group, event).into_iter();
