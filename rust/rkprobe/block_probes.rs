@@ -146,20 +146,9 @@ impl<H: kprobe::Handler> BlockProbes<H> {
         probed.count()
     }
 
-    /// Hits that ran no handler.
-    pub(crate) fn missed(&self) -> u64 {
-        let missed = self.probes.probes().map(kprobe::Kprobe::missed);
-        missed.fold(0, u64::wrapping_add)
-    }
-
     /// The address of the probe at the entry of the function.
     pub(crate) fn entry(&self) -> usize {
         self.entry
-    }
-
-    /// Whether the probed code was unloaded.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.probes.probes().any(kprobe::Kprobe::is_gone)
     }
 
     /// The probes.

@@ -464,6 +464,18 @@ impl<H: Handler> Batch<H> {
         self.probes().map(Kprobe::disable).fold(Ok(()), Result::and)
     }
 
+    /// Whether the code of a probe was unloaded or is being unloaded: see [`Kprobe::is_gone`].
+    /// Process context.
+    pub fn is_gone(&self) -> bool {
+        self.probes().any(Kprobe::is_gone)
+    }
+
+    /// The number of hits of all probes that did not run the handler: see [`Kprobe::missed`]. Any
+    /// context.
+    pub fn missed(&self) -> u64 {
+        self.probes().map(Kprobe::missed).fold(0, u64::wrapping_add)
+    }
+
     /// The probes, in the order of registration.
     pub fn probes(&self) -> impl ExactSizeIterator<Item = &Kprobe<H>> {
         self.0.iter().map(|probe| &**probe)

@@ -255,7 +255,7 @@ impl<H: Handler> Kretinsn<H> {
     ///
     /// C: `kprobe_gone()`.
     pub fn is_gone(&self) -> bool {
-        self.probes.probes().any(kprobe::Kprobe::is_gone)
+        self.probes.is_gone()
     }
 
     /// The address of the function. If the function begins with a landing pad (ENDBR), the address
@@ -272,8 +272,7 @@ impl<H: Handler> Kretinsn<H> {
     /// The number of returns that did not run the handler, because another handler was running on
     /// that CPU. Any context. C: the sum of `nmissed` in each `struct kprobe`.
     pub fn missed(&self) -> u64 {
-        let missed = self.probes.probes().map(kprobe::Kprobe::missed);
-        missed.fold(0, u64::wrapping_add)
+        self.probes.missed()
     }
 
     /// The handler. Other CPUs may run it at the same time. Any context.

@@ -13,6 +13,7 @@ use kernel::{
 use ktrace::{
     kprobe::{
         self,
+        AnyKprobe,
         Hit,
         Kprobe, //
     },
@@ -193,10 +194,7 @@ impl Registered for Kretinsn<Action> {
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let _ = batch.kprobes.reserve(self.exits().len(), GFP_KERNEL);
-        for probe in KBox::into_inner(self).into_kprobes() {
-            drop(batch.kprobes.push_within_capacity(probe));
-        }
+        unregister_kprobes(KBox::into_inner(self).into_kprobes(), batch);
     }
 }
 
@@ -230,7 +228,7 @@ impl Registered for OnBlocks {
     }
 
     fn counts(&self) -> Counts {
-        Counts::of(&self.action, self.probes.missed())
+        Counts::of(&self.action, self.probes.probes().missed())
     }
 
     fn address(&self) -> Option<usize> {
@@ -238,18 +236,19 @@ impl Registered for OnBlocks {
     }
 
     fn is_gone(&self) -> bool {
-        self.probes.is_gone()
+        self.probes.probes().is_gone()
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        unregister_blocks(KBox::into_inner(self).probes, batch);
+        unregister_kprobes(KBox::into_inner(self).probes.into_kprobes(), batch);
     }
 }
 
-/// Moves probes on blocks to `batch`.
-fn unregister_blocks(probes: BlockProbes<impl kprobe::Handler>, batch: &mut UnregisterBatch) {
-    let _ = batch.kprobes.reserve(probes.probed(), GFP_KERNEL);
-    for probe in probes.into_kprobes() {
+/// Moves kprobes to `batch`.
+fn unregister_kprobes(probes: impl Iterator<Item = AnyKprobe>, batch: &mut UnregisterBatch) {
+    let (least, _) = probes.size_hint();
+    let _ = batch.kprobes.reserve(least, GFP_KERNEL);
+    for probe in probes {
         drop(batch.kprobes.push_within_capacity(probe));
     }
 }
@@ -275,9 +274,10 @@ impl<const N: usize> OnPath<N> {
         let exits = AtTaskFree::attach(paths.clone())?;
         let blocks = BlockProbes::register_disabled(target, |entry, index, block| {
             // The probe of the call has the first block.
-            let visit = path::visit(entry, index, block);
-            let paths = paths.clone();
-            (index != 0).then_some(AtBlock { paths, visit })
+            (index != 0).then(|| AtBlock {
+                visit: path::visit(entry, index, block),
+                paths: paths.clone(),
+            })
         })?;
         let (first, _) = blocks.blocks().first().ok_or(EINVAL)?;
         let first = path::visit(blocks.entry(), 0, first);
@@ -310,7 +310,7 @@ impl<const N: usize> Registered for OnPath<N> {
     fn counts(&self) -> Counts {
         let missed = { self.call.missed() }
             .wrapping_add(self.paths.missed())
-            .wrapping_add(self.blocks.missed());
+            .wrapping_add(self.blocks.probes().missed());
         Counts::of(self.call.handler(), missed)
     }
 
@@ -319,7 +319,7 @@ impl<const N: usize> Registered for OnPath<N> {
     }
 
     fn is_gone(&self) -> bool {
-        self.call.is_gone() || self.blocks.is_gone()
+        self.call.is_gone() || self.blocks.probes().is_gone()
     }
 
     fn maxactive(&self) -> u32 {
@@ -329,7 +329,7 @@ impl<const N: usize> Registered for OnPath<N> {
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let this = KBox::into_inner(self);
         drop(batch.kretprobes.push_within_capacity(this.call.into()));
-        unregister_blocks(this.blocks, batch);
+        unregister_kprobes(this.blocks.into_kprobes(), batch);
     }
 }
 
