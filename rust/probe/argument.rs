@@ -39,6 +39,21 @@ pub struct Argument<'a> {
     pub count: Option<NonZeroU8>,
 }
 
+impl Argument<'static> {
+    /// An argument that no command contains: the value of a base, under a name.
+    pub(crate) const fn own(name: &'static str, base: Base<'static>, ty: FetchType) -> Self {
+        Self {
+            name: Name::Given(name),
+            fetch: Fetch {
+                base,
+                steps: Steps::new(),
+            },
+            ty,
+            count: None,
+        }
+    }
+}
+
 /// The name of an argument. `Display` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {

@@ -13,10 +13,7 @@ use core::{
 use crate::{
     argument::{
         Argument,
-        Base,
-        Fetch,
-        Name,
-        Steps, //
+        Base, //
     },
     types::{
         FetchType,
@@ -156,13 +153,8 @@ impl<'a> CallTreeTarget<'a> {
         OWN_FIELDS
             .iter()
             .map(|(name, width, style, count)| Argument {
-                name: Name::Given(name),
-                fetch: Fetch {
-                    base: Base::OfStep,
-                    steps: Steps::new(),
-                },
-                ty: FetchType::Number(*width, *style),
                 count: *count,
+                ..Argument::own(name, Base::OfStep, FetchType::Number(*width, *style))
             })
     }
 }

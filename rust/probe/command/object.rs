@@ -10,10 +10,7 @@ use core::{
 use crate::{
     argument::{
         Argument,
-        Base,
-        Fetch,
-        Name,
-        Steps, //
+        Base, //
     },
     types::{
         FetchType,
@@ -145,15 +142,8 @@ impl ObjectTarget<'_> {
     /// The arguments at the start of each object probe: the object, the number of the parameter
     /// that contains it, and with `changes` the function that received it last.
     pub fn own_arguments(self) -> impl Iterator<Item = Argument<'static>> {
-        let own = |name, base, width, style| Argument {
-            name: Name::Given(name),
-            fetch: Fetch {
-                base,
-                steps: Steps::new(),
-            },
-            ty: FetchType::Number(width, style),
-            count: None,
-        };
+        let own =
+            |name, base, width, style| Argument::own(name, base, FetchType::Number(width, style));
         let object = own("object", Base::Object, Width::W8, Style::Hex);
         let parameter = own("parameter", Base::Parameter, Width::W1, Style::Unsigned);
         let unchanged = own("unchanged", Base::Unchanged, Width::W8, Style::Symbol);

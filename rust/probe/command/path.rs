@@ -5,10 +5,7 @@
 use crate::{
     argument::{
         Argument,
-        Base,
-        Fetch,
-        Name,
-        Steps, //
+        Base, //
     },
     types::{
         FetchType,
@@ -23,18 +20,9 @@ pub(super) const PATH: &str = "path";
 
 /// The arguments at the start of each path: the blocks as text, and their number.
 pub(super) fn own_arguments() -> impl Iterator<Item = Argument<'static>> {
-    let argument = |name, base, ty| Argument {
-        name: Name::Given(name),
-        fetch: Fetch {
-            base,
-            steps: Steps::new(),
-        },
-        ty,
-        count: None,
-    };
     [
-        argument(PATH, Base::Path, FetchType::String(Space::Kernel)),
-        argument(
+        Argument::own(PATH, Base::Path, FetchType::String(Space::Kernel)),
+        Argument::own(
             "blocks",
             Base::Blocks,
             FetchType::Number(Width::W4, Style::Unsigned),

@@ -8,9 +8,7 @@ use crate::{
     argument::{
         Argument,
         Base,
-        Fetch,
-        Name,
-        Steps, //
+        Name, //
     },
     condition::{
         self,
@@ -125,15 +123,8 @@ impl<'a> Comparisons<'a> {
 
 /// The number of the task. No argument can have this name.
 fn task_number() -> Argument<'static> {
-    Argument {
-        name: Name::Given(COMMON_PID),
-        fetch: Fetch {
-            base: Base::Pid,
-            steps: Steps::new(),
-        },
-        ty: FetchType::Number(Width::W4, Style::Signed),
-        count: None,
-    }
+    let ty = FetchType::Number(Width::W4, Style::Signed);
+    Argument::own(COMMON_PID, Base::Pid, ty)
 }
 
 /// The arguments that an operand can name, and the resolver of its base.
