@@ -51,6 +51,18 @@ impl Function {
         }
     }
 
+    /// The block that a path has at this place.
+    pub fn block(&self, short: &str) -> Option<&Block> {
+        let mut blocks = self.blocks.iter();
+        blocks.find(|block| self.short_place(&block.place) == short)
+    }
+
+    /// The places of the blocks that can follow a block, as a path has them.
+    pub fn next(&self, short: &str) -> Vec<String> {
+        let next = self.block(short).into_iter().flat_map(|block| &block.next);
+        next.map(|place| self.short_place(place).into()).collect()
+    }
+
     /// The place of a block as a path has it: without the name of the function.
     pub fn short_place<'p>(&self, place: &'p str) -> &'p str {
         place.strip_prefix(self.short_name()).unwrap_or(place)

@@ -16,6 +16,10 @@ use probe::btf::{
 
 use crate::{
     btf,
+    failure::{
+        Failure,
+        Result, //
+    },
     record::split_symbol, //
 };
 
@@ -103,6 +107,11 @@ impl Returned {
     }
 }
 
+/// A return value. The kernel can print a negative number as an unsigned one.
+pub fn value(text: &str) -> u64 {
+    text.parse::<i128>().map_or(0, |value| value as u64)
+}
+
 /// What BTF says about functions. The answers are kept.
 #[derive(Default)]
 pub struct Returns {
@@ -148,6 +157,14 @@ impl Returns {
                 self.known.insert(symbol.into(), returned);
                 f(symbol, name, own);
             }
+        }
+    }
+
+    /// Fails if a function that was looked up can have no error. `text` is the user's name for it.
+    pub fn check_errors(&self, symbol: &str, text: &str) -> Result {
+        match self.of(symbol).why_no_error() {
+            Some(why) => Err(Failure::new(format!("{text} {why}, so no error either"))),
+            None => Ok(()),
         }
     }
 

@@ -19,10 +19,7 @@ use crate::{
     context::Context,
     duration,
     errno,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     flame::{
         self,
         Stack, //
@@ -352,14 +349,11 @@ fn missing(call: &Call) -> String {
 fn failed(root: &str, number: Option<u32>) -> Result<String> {
     let mut returns = Returns::default();
     returns.look_up([root].into_iter());
-    let returned = returns.of(root);
-    let operand = match &returned {
+    returns.check_errors(root, root)?;
+    let operand = match returns.of(root) {
         Returned::Int => "$retval:s32",
         _ => "$retval:s64",
     };
-    if let Some(why) = returned.why_no_error() {
-        return Err(Failure::new(format!("{root} {why}, so no error either")));
-    }
     Ok(match number {
         Some(number) => format!("{operand} == -{number}"),
         None => format!("{operand} < 0 && {operand} >= {MIN_ERROR}"),

@@ -26,10 +26,7 @@ use crate::{
         Screen, //
     },
     errno,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     flame::Stack,
     functions::Method,
     hist::{
@@ -45,6 +42,7 @@ use crate::{
         Record, //
     },
     returns::{
+        self,
         Returns,
         MIN_ERROR, //
     },
@@ -215,11 +213,6 @@ impl Question for Errors<'_> {
     }
 }
 
-/// A return value. The kernel can print a negative key as an unsigned number.
-fn value(key: &str) -> u64 {
-    key.parse::<i128>().map_or(0, |value| value as u64)
-}
-
 /// The module of `MODULE:FUNCTION`, or nothing.
 fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
@@ -248,7 +241,7 @@ fn errors<'h>(
     // Different values of a register of 64 bits can be the same error of 32 bits.
     let mut counts: BTreeMap<_, u64> = BTreeMap::new();
     for (row, function, place) in rows {
-        if let Some(error) = returns.of(&function).error(value(&row.keys[1])) {
+        if let Some(error) = returns.of(&function).error(returns::value(&row.keys[1])) {
             let key = (function, errno::name(error.into()), place, &row.keys[2..]);
             *counts.entry(key).or_default() += row.hits;
         }
@@ -386,9 +379,7 @@ pub fn run(
             (None, name) => name.into(),
         };
         returns.look_up([&*symbol].into_iter());
-        if let Some(why) = returns.of(&symbol).why_no_error() {
-            return Err(Failure::new(format!("{pattern} {why}, so no error either")));
-        }
+        returns.check_errors(&symbol, pattern)?;
     }
     let who = by.unwrap_or(By::Comm);
     let by = Groups {

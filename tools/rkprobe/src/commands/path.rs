@@ -27,16 +27,14 @@ use crate::{
         Screen, //
     },
     errno,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     functions::Method,
     hist::Hist,
     lines::Lines,
     probes,
     record::Record,
     returns::{
+        self,
         Returns,
         MIN_ERROR, //
     },
@@ -137,17 +135,6 @@ fn decide(
     all: &BTreeSet<String>,
     each: &BTreeSet<String>,
 ) -> Option<Decision> {
-    let next = |at: &String| -> Vec<String> {
-        let block = function
-            .blocks
-            .iter()
-            .find(|block| function.short_place(&block.place) == at);
-        block.map_or(Vec::new(), |block| {
-            let next = block.next.iter();
-            next.map(|place| function.short_place(place).into())
-                .collect()
-        })
-    };
     let decision = |at: &String, to: Option<&String>, not: Vec<String>| Decision {
         at: at.clone(),
         source: None,
@@ -159,13 +146,14 @@ fn decide(
         let at = path[..index]
             .iter()
             .rev()
-            .find(|at| next(at).contains(to))?;
-        let not = next(at).into_iter().filter(|other| other != to).collect();
+            .find(|at| function.next(at).contains(to))?;
+        let mut not = function.next(at);
+        not.retain(|other| other != to);
         return Some(decision(at, Some(to), not));
     }
     // The call does nothing new, but leaves out what all others do.
     path.iter().find_map(|at| {
-        let mut not = next(at);
+        let mut not = function.next(at);
         not.retain(|block| each.contains(block) && !path.contains(block));
         (!not.is_empty()).then(|| decision(at, None, not))
     })
@@ -174,9 +162,9 @@ fn decide(
 impl Ways<'_> {
     /// The error of a record. `None` if the call succeeded.
     fn error(&self, record: &Record<'_>) -> Option<String> {
-        let value: i128 = record.field("value")?.parse().ok()?;
+        let value = returns::value(record.field("value")?);
         let function = self.functions.get(&record.function())?;
-        let error = self.returns.of(&function.symbol()).error(value as u64)?;
+        let error = self.returns.of(&function.symbol()).error(value)?;
         Some(errno::name(error.into()))
     }
 
@@ -198,15 +186,11 @@ impl Ways<'_> {
     }
 
     fn step(&self, function: &Function, path: &[String], at: &str) -> Step {
-        let block = function
-            .blocks
-            .iter()
-            .find(|block| function.short_place(&block.place) == at);
-        let place = block.map(|block| function.full_place(&block.place));
-        let not: Vec<String> = { block.iter().flat_map(|block| &block.next) }
-            .map(|place| function.short_place(place).into())
-            .filter(|place| !path.contains(place))
-            .collect();
+        let place = function
+            .block(at)
+            .map(|block| function.full_place(&block.place));
+        let mut not = function.next(at);
+        not.retain(|place| !path.contains(place));
         Step {
             source: place.and_then(|place| self.lines.as_ref()?.find(&place)),
             place: at.into(),
@@ -397,9 +381,7 @@ pub fn run(
     let symbols: Vec<String> = functions.iter().map(Function::symbol).collect();
     returns.look_up(symbols.iter().map(|symbol| &**symbol));
     if let ([symbol], true) = (&*symbols, calls != Calls::All) {
-        if let Some(why) = returns.of(symbol).why_no_error() {
-            return Err(Failure::new(format!("{text} {why}, so no error either")));
-        }
+        returns.check_errors(symbol, text)?;
     }
     let lines = has_source.then(|| {
         let modules = functions.iter().map(|function| &*function.module);
