@@ -160,7 +160,8 @@ help:
 #: make exits-check	compare the exits of every function with those that llvm-objdump finds
 #: make paths-check	compare the paths of the calls of 600 functions with the instructions that QEMU executes
 #: make bench		measure the cost of hits and commands; ROWS='p0 r' selects rows, and
-#:			ROWS=job measures a compile job beside object probes
+#:			ROWS=commands measures only commands, and ROWS=job a compile job beside
+#:			object probes
 #: make in-tree		commit rkprobe to the kernel source in the git repository KTREE=DIR
 #: make patches		write the same commit as a series for git am, KTREE=DIR, to patches/ or OUT=DIR
 #:			SERIES=ktrace: write the series of the kprobe abstraction, for the kernel that is set up

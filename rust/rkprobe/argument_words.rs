@@ -71,23 +71,17 @@ impl ArgumentWords {
     #[inline(never)]
     fn find() -> Result<KVVec<FewWords>> {
         let object = vmlinux()?.ok_or(ENOENT)?;
-        let mut functions = KVVec::new();
+        let (mut names, mut words) = (KVVec::new(), KVVec::new());
         for (name, function) in object.btf(None)?.functions() {
-            if let Some(words) = function.words_of_arguments() {
-                functions.push((name, words), GFP_KERNEL)?;
+            if let Some(count) = function.words_of_arguments() {
+                names.push(name, GFP_KERNEL)?;
+                words.push(count, GFP_KERNEL)?;
             }
-        }
-        sort(&mut functions);
-        let mut last = "";
-        functions.retain(|(name, _)| core::mem::replace(&mut last, *name) != *name);
-        let mut names = KVVec::with_capacity(functions.len(), GFP_KERNEL)?;
-        for (name, _) in &functions {
-            names.push(*name, GFP_KERNEL)?;
         }
         let mut found = KVVec::new();
         symbol::each_named(&names, |index, address| {
-            let words = functions.get(index).map(|(_, words)| *words);
-            match words.and_then(|words| FewWords::new(address as u64, words)) {
+            let count = words.get(index).copied();
+            match count.and_then(|count| FewWords::new(address as u64, count)) {
                 Some(few) => Ok(found.push(few, GFP_KERNEL)?),
                 None => Ok(()),
             }

@@ -64,7 +64,7 @@ pub fn addresses_of(name: &str) -> Result<KVec<usize>> {
 }
 
 /// Calls `found` for each symbol of the kernel image that has one of these names, with the index of
-/// its name and with its address. The names must be sorted, without duplicates.
+/// its name and with its address. Of equal names, only one is sure to be found.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. Takes
 /// about 0.01 s. Outside the kernel tree, without `CONFIG_VMCORE_INFO`, this reads a file. That

@@ -195,6 +195,11 @@ END {
 	command("ten_to_10000", "ms", 1e6, "", "the 9,991st to 10,000th")
 	command("memory_of_1000", "KiB", 1, "", "what 1,000 take")
 	command("memory_of_10000", "KiB", 1, 1, "what 10,000 take")
+	command("tree_first", "ms", 1e6, "", "the first call tree is defined")
+	command("tree_define", "ms", 1e6, "", "one of mount(2), to depth 4")
+	command("tree_enable", "ms", 1e6, "", "and enabled")
+	command("tree_all_define", "ms", 1e6, "", "the same with all functions is defined")
+	command("tree_all_enable", "ms", 1e6, "", "and enabled")
 	for (i = split("inode file dentry", types, " "); i > 0; i--) {
 		command("define_" types[i], "ms", 1e6, "", "an object probe for all functions of a type is defined")
 		command("enable_" types[i], "ms", 1e6, "", "and enabled")

@@ -110,11 +110,11 @@ pub(crate) fn each_named(
             .try_for_each(|(index, address)| found(*index, *address));
     }
     Kallsyms::open()?.each_of_kernel(|symbol| {
-        match names.binary_search_by(|name| name.as_bytes().cmp(symbol.name)) {
+        match hashes.find(hash(symbol.name)) {
             // The kernel hides the address.
-            Ok(_) if symbol.address == 0 => Err(EPERM),
-            Ok(index) => found(index, symbol.address as usize),
-            Err(_) => Ok(()),
+            Some(_) if symbol.address == 0 => Err(EPERM),
+            Some(index) => found(index, symbol.address as usize),
+            None => Ok(()),
         }
     })
 }
