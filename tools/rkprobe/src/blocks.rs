@@ -2,6 +2,11 @@
 
 //! The basic blocks of functions, from the kernel.
 
+use std::{
+    collections::BTreeSet,
+    ops::Range, //
+};
+
 use crate::{
     analysis::Analysis,
     context::Context,
@@ -63,10 +68,48 @@ impl Function {
         next.map(|place| self.short_place(place).into()).collect()
     }
 
+    /// The part of the function that a block is in, such as `FUNCTION.cold`, and its offsets there. Of the last block of a
+    /// part, only the first offset is known.
+    pub fn extent(&self, short: &str) -> Option<(&str, Range<u64>)> {
+        let mut blocks = self.blocks.iter().map(|block| block.place.as_str());
+        let place = blocks.find(|place| self.short_place(place) == short)?;
+        let (part, start) = split(place)?;
+        let next = blocks.next().and_then(split);
+        let end = next.filter(|(of, end)| *of == part && *end > start);
+        Some((part, start..end.map_or(start + 1, |(_, end)| end)))
+    }
+
+    /// The places of all blocks that a call can come to after a block. All blocks if this block is unknown.
+    pub fn all_after(&self, short: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        if self.block(short).is_none() {
+            let all = self.blocks.iter();
+            return all
+                .map(|block| self.short_place(&block.place).into())
+                .collect();
+        }
+        let mut left = self.next(short);
+        while let Some(place) = left.pop() {
+            left.extend(
+                self.next(&place)
+                    .into_iter()
+                    .filter(|next| !found.contains(next)),
+            );
+            found.insert(place);
+        }
+        found
+    }
+
     /// The place of a block as a path has it: without the name of the function.
     pub fn short_place<'p>(&self, place: &'p str) -> &'p str {
         place.strip_prefix(self.short_name()).unwrap_or(place)
     }
+}
+
+/// Splits `PART+0xOFFSET`.
+fn split(place: &str) -> Option<(&str, u64)> {
+    let (part, offset) = place.rsplit_once("+0x")?;
+    Some((part, u64::from_str_radix(offset, 16).ok()?))
 }
 
 /// Parses the answer of the kernel about a function. Empty if its blocks are unknown.
@@ -128,6 +171,19 @@ mod tests {
                 block("f.cold+0x0", &["f+0x10"], false),
             ]
         );
+    }
+
+    #[test]
+    fn a_block_ends_where_the_next_one_of_its_part_begins() {
+        let function = Function {
+            name: "m:f".into(),
+            module: "m".into(),
+            blocks: parse("f+0x4\nf+0x10\nf.cold+0x0\nblocks: 3, 3 can be probed\n"),
+        };
+        assert_eq!(function.extent("+0x4"), Some(("f", 4..16)));
+        assert_eq!(function.extent("+0x10"), Some(("f", 16..17)));
+        assert_eq!(function.extent(".cold+0x0"), Some(("f.cold", 0..1)));
+        assert_eq!(function.extent("+0x5"), None);
     }
 
     #[test]

@@ -60,6 +60,10 @@ const VOID: &str = "nothing";
 
 /// The end of a path that the kernel has cut.
 const CUT: &str = "...";
+/// What a person reads about it.
+const CUT_TEXT: &str = "cut: more blocks than a record has room for";
+/// What a person reads about a way whose decision the cuts hide.
+const UNDECIDED_TEXT: &str = "undecided, because paths are cut";
 
 /// The most places in a line.
 const PLACES: usize = 10;
@@ -113,7 +117,62 @@ struct Way {
     is_cut: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<Decision>,
+    /// Whether the decision depends on blocks that cut paths do not show.
+    is_undecided: bool,
 }
+
+/// A path, as far as a record shows it.
+struct Path {
+    shown: Vec<String>,
+    /// The blocks that the call can have come to after the cut. Empty if the path is whole.
+    hidden: BTreeSet<String>,
+    is_cut: bool,
+}
+
+impl Path {
+    fn parse(function: &Function, text: &str) -> Self {
+        let mut shown: Vec<String> = text.split(' ').map(String::from).collect();
+        let is_cut = shown.last().is_some_and(|last| last == CUT);
+        shown.truncate(shown.len() - usize::from(is_cut));
+        let mut hidden = match (is_cut, shown.last()) {
+            (false, _) => BTreeSet::new(),
+            (true, last) => function.all_after(last.map_or("", String::as_str)),
+        };
+        hidden.retain(|block| !shown.contains(block));
+        Self {
+            shown,
+            hidden,
+            is_cut,
+        }
+    }
+
+    /// All blocks that the call can have come to, those after the cut last.
+    fn possible(&self) -> Vec<String> {
+        self.shown.iter().chain(&self.hidden).cloned().collect()
+    }
+}
+
+/// The blocks of calls that succeed.
+struct Succeeding {
+    /// The blocks that one of the calls came to.
+    any: BTreeSet<String>,
+    /// The blocks that all of them came to.
+    each: BTreeSet<String>,
+}
+
+impl Succeeding {
+    fn new(paths: &[Vec<String>]) -> Self {
+        let any: BTreeSet<String> = paths.iter().flatten().cloned().collect();
+        let is_in_each = |block: &&String| paths.iter().all(|path| path.contains(block));
+        Self {
+            each: any.iter().filter(is_in_each).cloned().collect(),
+            any,
+        }
+    }
+}
+
+/// The decision depends on blocks that cut paths do not show.
+struct Undecided;
 
 /// The question.
 struct Ways<'a> {
@@ -127,21 +186,32 @@ struct Ways<'a> {
     returns: Returns,
 }
 
-/// Where a path leaves the way of the calls that succeed: `all` has the blocks that one of them came to, and `each` those
-/// that all of them came to.
+/// Where a path leaves the way of the calls that succeed. `shown` are those calls by the blocks that their paths show, and
+/// `possible` by those that they can have come to. The truth is between both: a cut path proves only what it shows. So
+/// the decision is certain if both give the same.
 fn decide(
     function: &Function,
-    path: &[String],
-    all: &BTreeSet<String>,
-    each: &BTreeSet<String>,
-) -> Option<Decision> {
+    path: &Path,
+    shown: &Succeeding,
+    possible: &Succeeding,
+) -> std::result::Result<Option<Decision>, Undecided> {
+    let least = decide_whole(function, &path.possible(), shown);
+    let most = decide_whole(function, &path.shown, possible);
+    match least == most {
+        true => Ok(most),
+        false => Err(Undecided),
+    }
+}
+
+/// Where a whole path leaves the way of the calls that succeed.
+fn decide_whole(function: &Function, path: &[String], others: &Succeeding) -> Option<Decision> {
     let decision = |at: &String, to: Option<&String>, not: Vec<String>| Decision {
         at: at.clone(),
         source: None,
         to: to.cloned(),
         not,
     };
-    if let Some(index) = path.iter().position(|block| !all.contains(block)) {
+    if let Some(index) = path.iter().position(|block| !others.any.contains(block)) {
         let to = &path[index];
         let at = path[..index]
             .iter()
@@ -154,7 +224,7 @@ fn decide(
     // The call does nothing new, but leaves out what all others do.
     path.iter().find_map(|at| {
         let mut not = function.next(at);
-        not.retain(|block| each.contains(block) && !path.contains(block));
+        not.retain(|block| others.each.contains(block) && !path.contains(block));
         (!not.is_empty()).then(|| decision(at, None, not))
     })
 }
@@ -168,31 +238,22 @@ impl Ways<'_> {
         Some(errno::name(error.into()))
     }
 
-    /// The line of the last instruction of a block.
-    fn last_line(&self, function: &Function, at: &str) -> Option<String> {
+    /// The line of the first or of the last instruction of a block that has one.
+    fn line(&self, function: &Function, at: &str, is_last: bool) -> Option<String> {
         let lines = self.lines.as_ref()?;
-        let mut blocks = function.blocks.iter();
-        let block = blocks.find(|block| function.short_place(&block.place) == at)?;
-        let part = block.place.rsplit_once('+')?.0;
-        let end = blocks.next().and_then(|next| {
-            let (of, offset) = next.place.rsplit_once("+0x")?;
-            (of == part).then(|| u64::from_str_radix(offset, 16).ok())?
-        });
-        let place = match end {
-            Some(end) => format!("{part}+{:#x}", end.saturating_sub(1)),
-            None => block.place.clone(),
-        };
-        lines.find(&function.full_place(&place))
+        let (part, mut offsets) = function.extent(at)?;
+        let line = |offset| lines.find(&function.full_place(&format!("{part}+{offset:#x}")));
+        match is_last {
+            true => offsets.rev().find_map(line),
+            false => offsets.find_map(line),
+        }
     }
 
-    fn step(&self, function: &Function, path: &[String], at: &str) -> Step {
-        let place = function
-            .block(at)
-            .map(|block| function.full_place(&block.place));
+    fn step(&self, function: &Function, path: &Path, at: &str) -> Step {
         let mut not = function.next(at);
-        not.retain(|place| !path.contains(place));
+        not.retain(|place| !path.shown.contains(place) && !path.hidden.contains(place));
         Step {
-            source: place.and_then(|place| self.lines.as_ref()?.find(&place)),
+            source: self.line(function, at, false),
             place: at.into(),
             not,
         }
@@ -221,10 +282,9 @@ impl Question for Ways<'_> {
     /// The most frequent way first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Way> {
         let rows = hists.iter().flat_map(|hist| &hist.rows);
-        let mut found: BTreeMap<&str, Vec<(&str, Vec<String>, u64)>> = BTreeMap::new();
+        let mut found: BTreeMap<&str, Vec<(&str, &str, u64)>> = BTreeMap::new();
         for row in rows {
             if let [function, error, path] = &*row.keys {
-                let path = path.split(' ').map(String::from).collect();
                 let ways = found.entry(function).or_default();
                 ways.push((error, path, row.hits));
             }
@@ -235,39 +295,38 @@ impl Question for Ways<'_> {
             let Some(function) = self.functions.get(name) else {
                 continue;
             };
-            let succeeding: Vec<BTreeSet<String>> = ways
-                .iter()
-                .filter(|(error, _, _)| error.is_empty())
-                .map(|(_, path, _)| path.iter().cloned().collect())
+            let ways: Vec<(&str, Path, u64)> = ways
+                .into_iter()
+                .map(|(error, path, count)| (error, Path::parse(function, path), count))
                 .collect();
-            let all: BTreeSet<String> = succeeding.iter().flatten().cloned().collect();
-            let is_in_each = |block: &String| succeeding.iter().all(|way| way.contains(block));
-            let each: BTreeSet<String> = all
-                .iter()
-                .filter(|block| is_in_each(block))
-                .cloned()
+            let succeeding = || ways.iter().filter(|(error, _, _)| error.is_empty());
+            let shown: Vec<_> = succeeding()
+                .map(|(_, path, _)| path.shown.clone())
                 .collect();
-            for (error, mut path, count) in ways {
+            let possible: Vec<_> = succeeding().map(|(_, path, _)| path.possible()).collect();
+            let all_succeeding = (Succeeding::new(&shown), Succeeding::new(&possible));
+            for (error, path, count) in &ways {
                 if error.is_empty() && self.calls != Calls::All {
                     continue;
                 }
-                let is_cut = path.last().is_some_and(|last| last == CUT);
-                path.truncate(path.len() - usize::from(is_cut));
-                let decision = match error.is_empty() || succeeding.is_empty() {
-                    true => None,
-                    false => decide(function, &path, &all, &each).map(|decision| Decision {
-                        source: self.last_line(function, &decision.at),
-                        ..decision
-                    }),
+                let decision = match error.is_empty() || shown.is_empty() {
+                    true => Ok(None),
+                    false => decide(function, path, &all_succeeding.0, &all_succeeding.1),
                 };
-                let steps = path.iter().map(|at| self.step(function, &path, at));
+                let is_undecided = decision.is_err();
+                let decision = decision.unwrap_or(None).map(|decision| Decision {
+                    source: self.line(function, &decision.at, true),
+                    ..decision
+                });
+                let steps = path.shown.iter().map(|at| self.step(function, path, at));
                 all_ways.push(Way {
                     function: function.name.clone(),
-                    error: (!error.is_empty()).then(|| error.into()),
-                    count,
+                    error: (!error.is_empty()).then(|| (*error).into()),
+                    count: *count,
                     path: steps.collect(),
-                    is_cut,
+                    is_cut: path.is_cut,
                     decision,
+                    is_undecided,
                 });
             }
         }
@@ -311,9 +370,14 @@ impl Way {
         self.error.as_deref().unwrap_or("no error")
     }
 
+    /// The places of the blocks, and the mark of a cut path.
+    fn each_place(&self) -> Vec<&str> {
+        let places = self.path.iter().map(|step| &*step.place);
+        places.chain(self.is_cut.then_some(CUT)).collect()
+    }
+
     fn places(&self) -> String {
-        let places: Vec<&str> = self.path.iter().map(|step| &*step.place).collect();
-        places.join(" ")
+        self.each_place().join(" ")
     }
 
     /// The lines of a way. With source lines, each block has a line.
@@ -324,7 +388,6 @@ impl Way {
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
-        let cut = if self.is_cut { Some(CUT) } else { None };
         if has_source {
             let width = self.path.iter().map(|step| step.place.len()).max();
             let width = width.unwrap_or(0);
@@ -337,16 +400,22 @@ impl Way {
                 let line = format!("{:width$}  {source}{not}", step.place);
                 let _ = writeln!(text, "          {}", line.trim_end());
             }
-            text.extend(cut.map(|cut| format!("          {cut}\n")));
+            if self.is_cut {
+                let _ = writeln!(text, "          {CUT}");
+            }
         } else {
-            let places = self.path.iter().map(|step| &*step.place);
-            let places: Vec<&str> = places.chain(cut).collect();
-            for places in places.chunks(PLACES) {
+            for places in self.each_place().chunks(PLACES) {
                 let _ = writeln!(text, "          {}", places.join(" "));
             }
         }
+        if self.is_cut {
+            let _ = writeln!(text, "          {CUT_TEXT}");
+        }
         if let Some(decision) = &self.decision {
             let _ = writeln!(text, "          {}", decision.text());
+        }
+        if self.is_undecided {
+            let _ = writeln!(text, "          {UNDECIDED_TEXT}");
         }
         text
     }
@@ -550,6 +619,69 @@ mod tests {
             .show(&rows, SCREEN)
             .contains("EIO\n          +0x4 ...\n"));
         assert_eq!(ways.show(&[], SCREEN), "f: 0 errors\n");
+    }
+
+    /// The call that fails and the one that succeeds differ at `+0x10`, but a record has no room for the blocks after it.
+    #[test]
+    fn a_cut_path_proves_only_what_it_shows() {
+        let decision = |records: &[(&str, i64)]| {
+            let rows = rows(&mut ways(Calls::Diff), records);
+            let [way] = &rows[..] else { panic!("{rows:?}") };
+            let decision = way.decision.as_ref().map(Decision::text);
+            (decision, way.is_undecided)
+        };
+        let decided = |text: &str| (Some(text.to_string()), false);
+        // The call that succeeds can have come to the block that is new otherwise.
+        let cut = ("+0x4 +0x10 ...", 0);
+        assert_eq!(decision(&[cut, COLD]), (None, true));
+        assert_eq!(decision(&[cut, GOOD, COLD]), (None, true));
+        // No block after the cut leads there.
+        let cut = ("+0x4 +0x10 +0x20 ...", 0);
+        let expected = decided("decided at +0x10: to .cold+0x0, not +0x20");
+        assert_eq!(decision(&[cut, COLD]), expected);
+        // The new block is shown, however the path of the call that fails goes on.
+        let cut = ("+0x4 +0x10 .cold+0x0 ...", -22);
+        assert_eq!(decision(&[GOOD, cut]), expected);
+        // It can still come to a new block, or to one that others have.
+        assert_eq!(decision(&[GOOD, ("+0x4 +0x10 ...", -22)]), (None, true));
+        // Both calls that succeed can have come to what the one that fails leaves out.
+        let short = ("+0x4 +0x30", -2);
+        let cut = ("+0x4 ...", 0);
+        assert_eq!(decision(&[cut, GOOD, short]), (None, true));
+        assert_eq!(
+            decision(&[GOOD, short]),
+            decided("decided at +0x4, not +0x10")
+        );
+        // A path without a block of the function, and one with a block that the function lacks.
+        for cut in ["...", "+0x4 +0x99 ..."] {
+            assert_eq!(decision(&[(cut, 0), COLD]), (None, true), "{cut}");
+        }
+        // Only calls that fail: nothing to decide.
+        assert!(rows(&mut ways(Calls::Fails), &[("+0x4 ...", -22)])
+            .iter()
+            .all(|way| !way.is_undecided));
+    }
+
+    #[test]
+    fn a_person_sees_a_cut_path() {
+        let mut ways = ways(Calls::All);
+        let rows = rows(&mut ways, &[("+0x4 +0x10 ...", 0), COLD]);
+        assert_eq!(
+            ways.show(&rows, SCREEN),
+            "       1  no error\n          +0x4 +0x10 ...\n\
+             \x20         cut: more blocks than a record has room for\n\
+             \x20      1  EINVAL\n          +0x4 +0x10 .cold+0x0 +0x30\n\
+             \x20         undecided, because paths are cut\n"
+        );
+        assert!(rows[0]
+            .text(false, true)
+            .contains("          ...\n          cut: "));
+        // `+0x20` and the cold block can be behind the cut.
+        assert!(rows[0]
+            .path
+            .iter()
+            .all(|step| step.place != "+0x10" || step.not.is_empty()));
+        assert!(rows[0].places().ends_with("+0x10 ..."));
     }
 
     #[test]
