@@ -253,6 +253,24 @@ mod tests {
     }
 
     #[test]
+    fn a_word_in_the_place_of_another_one_has_a_reason() {
+        for (words, reason) in [
+            ("follow file vfs_open", "here comes \"from\""),
+            ("follow file from vfs_open __fput", "here comes \"until\""),
+            (
+                "lat vfs_read vfs_write",
+                "functions have commas between them",
+            ),
+            ("lat file from vfs_open __fput f", "here comes \"until\""),
+        ] {
+            let words = ["rkprobe", words].join(" ");
+            let parsed = command().try_get_matches_from(words.split(' '));
+            let error = parsed.unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
     fn commands_that_trace_nothing_lack_options() {
         for words in [&["exits", "f"][..], &["events"]] {
             let all = command().try_get_matches_from([&["rkprobe"], words].concat());

@@ -16,6 +16,7 @@ use crate::{
 
 use super::options::{
     flag,
+    keyword,
     records::{
         buffer,
         count,
@@ -40,21 +41,24 @@ pub fn options() -> Command {
                 "The structure that the object is, such as inode",
             ))
             .arg(
-                word("from", "The word from")
-                    .value_parser(["from"])
-                    .hide_possible_values(true),
+                keyword(
+                    "from",
+                    "here comes \"from\", and after it the function where the object starts",
+                )
+                .required(true)
+                .help("The word from"),
             )
             .arg(word(
                 "START",
                 "The function that returns or takes a new object",
             ))
             .arg(
-                Arg::new("until")
-                    .value_name("until")
-                    .value_parser(["until"])
-                    .hide_possible_values(true)
-                    .requires("END")
-                    .help("The word until"),
+                keyword(
+                    "until",
+                    "here comes \"until\", and after it the function where the object ends",
+                )
+                .requires("END")
+                .help("The word until"),
             )
             .arg(
                 Arg::new("END")

@@ -25,6 +25,7 @@ use super::options::{
         divided_by,
         scale, //
     },
+    keyword,
     records::buffer,
     table::{
         table,
@@ -73,12 +74,6 @@ pub fn options() -> Command {
 
 /// The words of `lat STRUCT from FUNCTION until FUNCTION`, and the options about the object.
 fn from_until() -> [Arg; 6] {
-    let keyword = |name: &'static str| {
-        Arg::new(name)
-            .value_name(name)
-            .value_parser([name])
-            .hide_possible_values(true)
-    };
     let function =
         |name: &'static str, help: &'static str| Arg::new(name).value_name(name).help(help);
     let object = |name: &'static str, long: &'static str, help: &'static str| {
@@ -89,14 +84,21 @@ fn from_until() -> [Arg; 6] {
             .help(help)
     };
     [
-        keyword("from")
-            .requires("END")
-            .help("The word from: FUNCTIONS is the structure that the object is, such as request"),
+        keyword(
+            "from",
+            "several functions have commas between them; for the time of an object, here comes \"from\"",
+        )
+        .requires("END")
+        .help("The word from: FUNCTIONS is the structure that the object is, such as request"),
         function(
             "START",
             "The function that returns or takes the object first",
         ),
-        keyword("until").help("The word until"),
+        keyword(
+            "until",
+            "here comes \"until\", and after it the function where the object ends",
+        )
+        .help("The word until"),
         function("END", "The function that returns or takes the object last"),
         object(
             "object",

@@ -2,7 +2,17 @@
 
 //! The options that several commands share. Those of a subject are in a file below this one.
 
+use std::{
+    ffi::OsStr,
+    iter, //
+};
+
 use clap::{
+    builder::{
+        PossibleValue,
+        TypedValueParser, //
+    },
+    error::ErrorKind,
     Arg,
     ArgAction,
     ArgMatches,
@@ -28,6 +38,42 @@ pub fn flag(name: &'static str, help: &'static str) -> Arg {
 /// A word that a command needs.
 pub fn word(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).value_name(name).required(true).help(help)
+}
+
+/// A fixed word between two others. If another word is in its place, the error says what is `expected`.
+pub fn keyword(word: &'static str, expected: &'static str) -> Arg {
+    Arg::new(word)
+        .value_name(word)
+        .value_parser(Keyword { word, expected })
+        .hide_possible_values(true)
+}
+
+#[derive(Clone)]
+struct Keyword {
+    word: &'static str,
+    expected: &'static str,
+}
+
+impl TypedValueParser for Keyword {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _: Option<&Arg>,
+        given: &OsStr,
+    ) -> Result<String, clap::Error> {
+        if given == self.word {
+            return Ok(self.word.into());
+        }
+        let text = format!("{}: {}\n", given.to_string_lossy(), self.expected);
+        Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command))
+    }
+
+    /// For the completion of a shell.
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(iter::once(PossibleValue::new(self.word))))
+    }
 }
 
 /// The functions of a command that can have several.
