@@ -80,8 +80,8 @@ impl ArgumentWords {
         }
         let mut found = KVVec::new();
         symbol::each_named(&names, |index, address| {
-            let count = words.get(index).copied();
-            match count.and_then(|count| FewWords::new(address as u64, count)) {
+            let count = words.get(index);
+            match count.and_then(|count| FewWords::new(address as u64, *count)) {
                 Some(few) => Ok(found.push(few, GFP_KERNEL)?),
                 None => Ok(()),
             }

@@ -2,10 +2,7 @@
 
 //! The basic blocks of functions, from the kernel.
 
-use std::{
-    collections::BTreeSet,
-    ops::Range, //
-};
+use std::collections::BTreeSet;
 
 use crate::{
     analysis::Analysis,
@@ -68,15 +65,11 @@ impl Function {
         next.map(|place| self.short_place(place).into()).collect()
     }
 
-    /// The part of the function that a block is in, such as `FUNCTION.cold`, and its offsets there. Of the last block of a
-    /// part, only the first offset is known.
-    pub fn extent(&self, short: &str) -> Option<(&str, Range<u64>)> {
-        let mut blocks = self.blocks.iter().map(|block| block.place.as_str());
-        let place = blocks.find(|place| self.short_place(place) == short)?;
-        let (part, start) = split(place)?;
-        let next = blocks.next().and_then(split);
-        let end = next.filter(|(of, end)| *of == part && *end > start);
-        Some((part, start..end.map_or(start + 1, |(_, end)| end)))
+    /// The full place of a block, and the place of the next one in the file, where its code ends.
+    pub fn range(&self, short: &str) -> Option<(String, Option<&str>)> {
+        let mut places = self.blocks.iter().map(|block| &*block.place);
+        let place = places.find(|place| self.short_place(place) == short)?;
+        Some((self.full_place(place), places.next()))
     }
 
     /// The places of all blocks that a call can come to after a block. All blocks if this block is unknown.
@@ -90,12 +83,10 @@ impl Function {
         }
         let mut left = self.next(short);
         while let Some(place) = left.pop() {
-            left.extend(
-                self.next(&place)
-                    .into_iter()
-                    .filter(|next| !found.contains(next)),
-            );
-            found.insert(place);
+            if !found.contains(&place) {
+                left.extend(self.next(&place));
+                found.insert(place);
+            }
         }
         found
     }
@@ -104,12 +95,6 @@ impl Function {
     pub fn short_place<'p>(&self, place: &'p str) -> &'p str {
         place.strip_prefix(self.short_name()).unwrap_or(place)
     }
-}
-
-/// Splits `PART+0xOFFSET`.
-fn split(place: &str) -> Option<(&str, u64)> {
-    let (part, offset) = place.rsplit_once("+0x")?;
-    Some((part, u64::from_str_radix(offset, 16).ok()?))
 }
 
 /// Parses the answer of the kernel about a function. Empty if its blocks are unknown.
@@ -174,16 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn a_block_ends_where_the_next_one_of_its_part_begins() {
+    fn a_block_ends_where_the_next_one_begins() {
         let function = Function {
             name: "m:f".into(),
             module: "m".into(),
             blocks: parse("f+0x4\nf+0x10\nf.cold+0x0\nblocks: 3, 3 can be probed\n"),
         };
-        assert_eq!(function.extent("+0x4"), Some(("f", 4..16)));
-        assert_eq!(function.extent("+0x10"), Some(("f", 16..17)));
-        assert_eq!(function.extent(".cold+0x0"), Some(("f.cold", 0..1)));
-        assert_eq!(function.extent("+0x5"), None);
+        let range = |short| function.range(short);
+        assert_eq!(range("+0x4"), Some(("f+0x4 [m]".into(), Some("f+0x10"))));
+        assert_eq!(
+            range("+0x10"),
+            Some(("f+0x10 [m]".into(), Some("f.cold+0x0")))
+        );
+        assert_eq!(range(".cold+0x0"), Some(("f.cold+0x0 [m]".into(), None)));
+        assert_eq!(range("+0x5"), None);
     }
 
     #[test]

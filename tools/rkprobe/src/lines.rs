@@ -13,6 +13,7 @@ use std::{
         self,
         File, //
     },
+    ops::Range,
     os::fd::AsRawFd,
     path::Path, //
 };
@@ -153,8 +154,8 @@ impl Image {
         Some((location.file?.into(), location.line?))
     }
 
-    /// The lines of the code from `offset` to `end`, with those of inlined functions.
-    fn find_all(&self, function: &str, offset: u64, end: u64) -> Option<BTreeSet<(String, u32)>> {
+    /// The lines of the code at these offsets, with those of inlined functions.
+    fn find_all(&self, function: &str, offsets: Range<u64>) -> Option<BTreeSet<(String, u32)>> {
         let start = self.symbols.get(function)?;
         let line = |offset| {
             let location = self
@@ -165,7 +166,7 @@ impl Image {
             let file = file.strip_prefix(&self.directory).unwrap_or(file);
             Some((file.to_owned(), location.line.filter(|line| *line > 0)?))
         };
-        Some((offset..end).filter_map(line).collect())
+        Some(offsets.filter_map(line).collect())
     }
 
     fn find_return(&self, function: &str, offset: u64) -> Option<String> {
@@ -206,19 +207,33 @@ impl Lines {
     /// The line of the instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`.
     pub fn find(&self, place: &str) -> Option<String> {
         let (function, offset, module) = split_place(place)?;
+        self.line(function, offset, module)
+    }
+
+    fn line(&self, function: &str, offset: u64, module: &str) -> Option<String> {
         let image = self.0.get(module)?;
         let (file, line) = image.location(function, offset)?;
         let file = file.strip_prefix(&image.directory).unwrap_or(&file);
         Some(format!("{file}:{line}"))
     }
 
+    /// The first line that the code from a place to `end` has, as for [`find_all`](Self::find_all).
+    pub fn find_first(&self, place: &str, end: Option<&str>) -> Option<String> {
+        let (function, mut offsets, module) = split_range(place, end)?;
+        offsets.find_map(|offset| self.line(function, offset, module))
+    }
+
+    /// The last line that the code from a place to `end` has, as for [`find_all`](Self::find_all).
+    pub fn find_last(&self, place: &str, end: Option<&str>) -> Option<String> {
+        let (function, offsets, module) = split_range(place, end)?;
+        let mut offsets = offsets.rev();
+        offsets.find_map(|offset| self.line(function, offset, module))
+    }
+
     /// The lines of the code from a place to `end` in the same function. Without it, of the first instruction.
     pub fn find_all(&self, place: &str, end: Option<&str>) -> BTreeSet<(String, u32)> {
-        let found = split_place(place).and_then(|(function, offset, module)| {
-            let end = end.and_then(split_place);
-            let end = end.filter(|(of, end, _)| *of == function && *end > offset);
-            let end = end.map_or(offset + 1, |(_, end, _)| end);
-            self.0.get(module)?.find_all(function, offset, end)
+        let found = split_range(place, end).and_then(|(function, offsets, module)| {
+            self.0.get(module)?.find_all(function, offsets)
         });
         found.unwrap_or_default()
     }
@@ -285,6 +300,16 @@ fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     let (function, offset) = place.split_once('+')?;
     let offset = offset.split('/').next()?.strip_prefix("0x")?;
     Some((function, u64::from_str_radix(offset, 16).ok()?, module))
+}
+
+/// Splits a place, with the offsets from there to `end`. If that is not in the same function and behind the place, there
+/// is only the offset of the place.
+fn split_range<'p>(place: &'p str, end: Option<&str>) -> Option<(&'p str, Range<u64>, &'p str)> {
+    let (function, offset, module) = split_place(place)?;
+    let end = end.and_then(split_place);
+    let end = end.filter(|(of, end, _)| *of == function && *end > offset);
+    let end = end.map_or(offset + 1, |(_, end, _)| end);
+    Some((function, offset..end, module))
 }
 
 #[cfg(test)]
@@ -409,6 +434,15 @@ mod tests {
         let all = [("a", 1), ("show", 2), ("show", 3), ("show", 2), ("a", 1)];
         let symbols = unique(all.into_iter());
         assert_eq!(symbols, HashMap::from([("a".into(), 1)]));
+    }
+
+    #[test]
+    fn a_range_ends_in_the_same_function() {
+        let end = |place, end| split_range(place, end);
+        assert_eq!(end("f+0x4 [m]", Some("f+0x10")), Some(("f", 4..16, "m")));
+        assert_eq!(end("f+0x10", Some("f.cold+0x0")), Some(("f", 16..17, "")));
+        assert_eq!(end("f.cold+0x0", None), Some(("f.cold", 0..1, "")));
+        assert_eq!(end("f", None), None);
     }
 
     #[test]

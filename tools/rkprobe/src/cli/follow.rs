@@ -26,6 +26,7 @@ use super::options::{
         shown, //
     },
     text,
+    until,
     whom::traces,
     word, //
 };
@@ -52,14 +53,7 @@ pub fn options() -> Command {
                 "START",
                 "The function that returns or takes a new object",
             ))
-            .arg(
-                keyword(
-                    "until",
-                    "here comes \"until\", and after it the function where the object ends",
-                )
-                .requires("END")
-                .help("The word until"),
-            )
+            .arg(until().requires("END"))
             .arg(
                 Arg::new("END")
                     .value_name("END")

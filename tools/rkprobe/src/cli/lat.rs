@@ -32,6 +32,7 @@ use super::options::{
         tabulates, //
     },
     text,
+    until,
     waits,
     whom::traces, //
 };
@@ -94,11 +95,7 @@ fn from_until() -> [Arg; 6] {
             "START",
             "The function that returns or takes the object first",
         ),
-        keyword(
-            "until",
-            "here comes \"until\", and after it the function where the object ends",
-        )
-        .help("The word until"),
+        until(),
         function("END", "The function that returns or takes the object last"),
         object(
             "object",

@@ -48,6 +48,12 @@ pub fn keyword(word: &'static str, expected: &'static str) -> Arg {
         .hide_possible_values(true)
 }
 
+/// The word before the function where the object ends.
+pub fn until() -> Arg {
+    let expected = "here comes \"until\", and after it the function where the object ends";
+    keyword("until", expected).help("The word until")
+}
+
 #[derive(Clone)]
 struct Keyword {
     word: &'static str,

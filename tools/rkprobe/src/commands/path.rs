@@ -60,9 +60,9 @@ const VOID: &str = "nothing";
 
 /// The end of a path that the kernel has cut.
 const CUT: &str = "...";
-/// What a person reads about it.
+/// The line below such a path.
 const CUT_TEXT: &str = "cut: more blocks than a record has room for";
-/// What a person reads about a way whose decision the cuts hide.
+/// The line below a path that has no decision, because it depends on blocks behind a cut.
 const UNDECIDED_TEXT: &str = "undecided, because paths are cut";
 
 /// The most places in a line.
@@ -161,7 +161,8 @@ struct Succeeding {
 }
 
 impl Succeeding {
-    fn new(paths: &[Vec<String>]) -> Self {
+    fn new(paths: impl Iterator<Item = Vec<String>>) -> Self {
+        let paths: Vec<Vec<String>> = paths.collect();
         let any: BTreeSet<String> = paths.iter().flatten().cloned().collect();
         let is_in_each = |block: &&String| paths.iter().all(|path| path.contains(block));
         Self {
@@ -186,9 +187,11 @@ struct Ways<'a> {
     returns: Returns,
 }
 
-/// Where a path leaves the way of the calls that succeed. `shown` are those calls by the blocks that their paths show, and
-/// `possible` by those that they can have come to. The truth is between both: a cut path proves only what it shows. So
-/// the decision is certain if both give the same.
+/// Finds the decision of a call that fails, if the paths prove one.
+///
+/// A cut path proves only the blocks that it shows. So this function takes the calls that succeed twice: `shown` has the
+/// blocks that their paths show, and `possible` also those that can be behind a cut. What the calls really did is between
+/// both, so a decision is certain if both give the same.
 fn decide(
     function: &Function,
     path: &Path,
@@ -203,7 +206,7 @@ fn decide(
     }
 }
 
-/// Where a whole path leaves the way of the calls that succeed.
+/// Finds the decision of a call that came to exactly the blocks of `path`.
 fn decide_whole(function: &Function, path: &[String], others: &Succeeding) -> Option<Decision> {
     let decision = |at: &String, to: Option<&String>, not: Vec<String>| Decision {
         at: at.clone(),
@@ -238,22 +241,23 @@ impl Ways<'_> {
         Some(errno::name(error.into()))
     }
 
-    /// The line of the first or of the last instruction of a block that has one.
-    fn line(&self, function: &Function, at: &str, is_last: bool) -> Option<String> {
-        let lines = self.lines.as_ref()?;
-        let (part, mut offsets) = function.extent(at)?;
-        let line = |offset| lines.find(&function.full_place(&format!("{part}+{offset:#x}")));
-        match is_last {
-            true => offsets.rev().find_map(line),
-            false => offsets.find_map(line),
-        }
+    /// The first line of a block, where it begins.
+    fn first_line(&self, function: &Function, at: &str) -> Option<String> {
+        let (place, end) = function.range(at)?;
+        self.lines.as_ref()?.find_first(&place, end)
+    }
+
+    /// The last line of a block, where it branches.
+    fn last_line(&self, function: &Function, at: &str) -> Option<String> {
+        let (place, end) = function.range(at)?;
+        self.lines.as_ref()?.find_last(&place, end)
     }
 
     fn step(&self, function: &Function, path: &Path, at: &str) -> Step {
         let mut not = function.next(at);
         not.retain(|place| !path.shown.contains(place) && !path.hidden.contains(place));
         Step {
-            source: self.line(function, at, false),
+            source: self.first_line(function, at),
             place: at.into(),
             not,
         }
@@ -300,22 +304,20 @@ impl Question for Ways<'_> {
                 .map(|(error, path, count)| (error, Path::parse(function, path), count))
                 .collect();
             let succeeding = || ways.iter().filter(|(error, _, _)| error.is_empty());
-            let shown: Vec<_> = succeeding()
-                .map(|(_, path, _)| path.shown.clone())
-                .collect();
-            let possible: Vec<_> = succeeding().map(|(_, path, _)| path.possible()).collect();
-            let all_succeeding = (Succeeding::new(&shown), Succeeding::new(&possible));
+            let shown = Succeeding::new(succeeding().map(|(_, path, _)| path.shown.clone()));
+            let possible = Succeeding::new(succeeding().map(|(_, path, _)| path.possible()));
+            let has_succeeding = succeeding().next().is_some();
             for (error, path, count) in &ways {
                 if error.is_empty() && self.calls != Calls::All {
                     continue;
                 }
-                let decision = match error.is_empty() || shown.is_empty() {
-                    true => Ok(None),
-                    false => decide(function, path, &all_succeeding.0, &all_succeeding.1),
+                let decision = match !error.is_empty() && has_succeeding {
+                    true => decide(function, path, &shown, &possible),
+                    false => Ok(None),
                 };
                 let is_undecided = decision.is_err();
                 let decision = decision.unwrap_or(None).map(|decision| Decision {
-                    source: self.line(function, &decision.at, true),
+                    source: self.last_line(function, &decision.at),
                     ..decision
                 });
                 let steps = path.shown.iter().map(|at| self.step(function, path, at));
