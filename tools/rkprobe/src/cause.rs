@@ -57,9 +57,11 @@ impl Cause {
         self.path.last().copied().unwrap_or(0)
     }
 
-    /// The innermost function that returned the error, and the error.
-    pub fn failed(&self, call: &Call) -> Failed {
-        (call.steps[self.step()].function.clone(), self.error)
+    /// The innermost function that returned the error, and the error that it returned: its callers can have replaced it.
+    pub fn failed(&self, call: &Call, returns: &Returns) -> Failed {
+        let step = &call.steps[self.step()];
+        let error = error(step, returns).unwrap_or(self.error);
+        (step.function.clone(), error)
     }
 }
 
@@ -235,6 +237,20 @@ mod tests {
         ] {
             assert_eq!(found(steps), expected, "{steps:?}");
         }
+    }
+
+    #[test]
+    fn a_function_fails_with_its_own_error() {
+        let failed = |steps| {
+            let one = call(steps);
+            let cause = find(&one, &returns()).unwrap();
+            cause.failed(&one, &returns())
+        };
+        assert_eq!(
+            failed(&[(0, "root", -25), (1, "int", -515)]),
+            ("int".into(), 515)
+        );
+        assert_eq!(failed(&[(0, "root", -25)]), ("root".into(), 25));
     }
 
     #[test]

@@ -176,7 +176,8 @@ impl<'c> Answer<'c> {
             added?;
         }
         if let (true, Some(cause)) = (self.question.has_source, &cause) {
-            self.causes.insert(cause.failed(&call));
+            let failed = cause.failed(&call, &self.signatures.returns);
+            self.causes.insert(failed);
         }
         if self.context.is_json {
             let text = self.json(&call, cause.as_ref());
@@ -234,7 +235,8 @@ impl<'c> Answer<'c> {
 
     /// Where the cause of an error returned it, if that is known.
     fn place(&self, call: &Call, cause: &Cause) -> Option<String> {
-        let places = self.places.get(&cause.failed(call))?;
+        let failed = cause.failed(call, &self.signatures.returns);
+        let places = self.places.get(&failed)?;
         Some(places.join(" or "))
     }
 
