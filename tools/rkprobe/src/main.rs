@@ -9,7 +9,7 @@
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
 //! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
 //! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
-//! `workload`, `context`, `blocks`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `workload`, `context`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -92,6 +92,7 @@ mod value;
 mod values;
 mod view;
 mod wait_graph;
+mod ways;
 mod whom;
 mod words;
 mod workload;

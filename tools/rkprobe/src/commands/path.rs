@@ -7,13 +7,9 @@ use std::{
     cmp::Reverse,
     collections::{
         BTreeMap,
-        BTreeSet,
         HashMap, //
-    },
-    fmt::Write as _, //
+    }, //
 };
-
-use serde::Serialize;
 
 use crate::{
     blocks::{
@@ -26,7 +22,6 @@ use crate::{
         Bar,
         Screen, //
     },
-    errno,
     failure::Result,
     functions::Method,
     hist::Hist,
@@ -34,7 +29,6 @@ use crate::{
     probes,
     record::Record,
     returns::{
-        self,
         Returns,
         MIN_ERROR, //
     },
@@ -51,22 +45,16 @@ use crate::{
         Hit,
         Tally, //
     },
+    ways::{
+        self,
+        Way, //
+    }, //
 };
 
 /// The event of functions that return a value.
-const WAYS: &str = "path";
+const WAYS: &str = ways::EVENT;
 /// The event of functions that return nothing.
 const VOID: &str = "nothing";
-
-/// The end of a path that the kernel has cut.
-const CUT: &str = "...";
-/// The line below such a path.
-const CUT_TEXT: &str = "cut: more blocks than a record has room for";
-/// The line below a path that has no decision, because it depends on blocks behind a cut.
-const UNDECIDED_TEXT: &str = "undecided, because paths are cut";
-
-/// The most places in a line.
-const PLACES: usize = 10;
 
 /// Which calls are shown.
 #[derive(Clone, Copy, PartialEq)]
@@ -77,103 +65,6 @@ pub enum Calls {
     /// Those that fail, and where they leave the way of those that succeed.
     Diff,
 }
-
-/// A block of a path.
-#[derive(Debug, Serialize)]
-struct Step {
-    place: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    /// The blocks that could follow and are not in the path. Empty if there was no choice.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    not: Vec<String>,
-}
-
-/// Where a call that fails leaves the way of those that succeed.
-#[derive(Debug, PartialEq, Serialize)]
-struct Decision {
-    /// The block that ends with the branch.
-    at: String,
-    /// The line of the branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    /// The block that no call that succeeds comes to. Without it, the call leaves a block out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
-    /// The other blocks that could follow.
-    not: Vec<String>,
-}
-
-/// Calls of a function that took one way and had one result.
-#[derive(Debug, Serialize)]
-struct Way {
-    function: String,
-    /// The error, or nothing for a call that succeeds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    count: u64,
-    path: Vec<Step>,
-    /// Whether the path has more blocks.
-    is_cut: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<Decision>,
-    /// Whether the decision depends on blocks that cut paths do not show.
-    is_undecided: bool,
-}
-
-/// A path, as far as a record shows it.
-struct Path {
-    shown: Vec<String>,
-    /// The blocks that the call can have come to after the cut. Empty if the path is whole.
-    hidden: BTreeSet<String>,
-    is_cut: bool,
-}
-
-impl Path {
-    fn parse(function: &Function, text: &str) -> Self {
-        let mut shown: Vec<String> = text.split(' ').map(String::from).collect();
-        let is_cut = shown.last().is_some_and(|last| last == CUT);
-        shown.truncate(shown.len() - usize::from(is_cut));
-        let mut hidden = match (is_cut, shown.last()) {
-            (false, _) => BTreeSet::new(),
-            (true, last) => function.all_after(last.map_or("", String::as_str)),
-        };
-        hidden.retain(|block| !shown.contains(block));
-        Self {
-            shown,
-            hidden,
-            is_cut,
-        }
-    }
-
-    /// All blocks that the call can have come to, those after the cut last.
-    fn possible(&self) -> Vec<String> {
-        self.shown.iter().chain(&self.hidden).cloned().collect()
-    }
-}
-
-/// The blocks of calls that succeed.
-struct Succeeding {
-    /// The blocks that one of the calls came to.
-    any: BTreeSet<String>,
-    /// The blocks that all of them came to.
-    each: BTreeSet<String>,
-}
-
-impl Succeeding {
-    fn new(paths: impl Iterator<Item = Vec<String>>) -> Self {
-        let paths: Vec<Vec<String>> = paths.collect();
-        let any: BTreeSet<String> = paths.iter().flatten().cloned().collect();
-        let is_in_each = |block: &&String| paths.iter().all(|path| path.contains(block));
-        Self {
-            each: any.iter().filter(is_in_each).cloned().collect(),
-            any,
-        }
-    }
-}
-
-/// The decision depends on blocks that cut paths do not show.
-struct Undecided;
 
 /// The question.
 struct Ways<'a> {
@@ -187,80 +78,11 @@ struct Ways<'a> {
     returns: Returns,
 }
 
-/// Finds the decision of a call that fails, if the paths prove one.
-///
-/// A cut path proves only the blocks that it shows. So this function takes the calls that succeed twice: `shown` has the
-/// blocks that their paths show, and `possible` also those that can be behind a cut. What the calls really did is between
-/// both, so a decision is certain if both give the same.
-fn decide(
-    function: &Function,
-    path: &Path,
-    shown: &Succeeding,
-    possible: &Succeeding,
-) -> std::result::Result<Option<Decision>, Undecided> {
-    let least = decide_whole(function, &path.possible(), shown);
-    let most = decide_whole(function, &path.shown, possible);
-    match least == most {
-        true => Ok(most),
-        false => Err(Undecided),
-    }
-}
-
-/// Finds the decision of a call that came to exactly the blocks of `path`.
-fn decide_whole(function: &Function, path: &[String], others: &Succeeding) -> Option<Decision> {
-    let decision = |at: &String, to: Option<&String>, not: Vec<String>| Decision {
-        at: at.clone(),
-        source: None,
-        to: to.cloned(),
-        not,
-    };
-    if let Some(index) = path.iter().position(|block| !others.any.contains(block)) {
-        let to = &path[index];
-        let at = path[..index]
-            .iter()
-            .rev()
-            .find(|at| function.next(at).contains(to))?;
-        let mut not = function.next(at);
-        not.retain(|other| other != to);
-        return Some(decision(at, Some(to), not));
-    }
-    // The call does nothing new, but leaves out what all others do.
-    path.iter().find_map(|at| {
-        let mut not = function.next(at);
-        not.retain(|block| others.each.contains(block) && !path.contains(block));
-        (!not.is_empty()).then(|| decision(at, None, not))
-    })
-}
-
 impl Ways<'_> {
     /// The error of a record. `None` if the call succeeded.
     fn error(&self, record: &Record<'_>) -> Option<String> {
-        let value = returns::value(record.field("value")?);
         let function = self.functions.get(&record.function())?;
-        let error = self.returns.of(&function.symbol()).error(value)?;
-        Some(errno::name(error.into()))
-    }
-
-    /// The first line of a block, where it begins.
-    fn first_line(&self, function: &Function, at: &str) -> Option<String> {
-        let (place, end) = function.range(at)?;
-        self.lines.as_ref()?.find_first(&place, end)
-    }
-
-    /// The last line of a block, where it branches.
-    fn last_line(&self, function: &Function, at: &str) -> Option<String> {
-        let (place, end) = function.range(at)?;
-        self.lines.as_ref()?.find_last(&place, end)
-    }
-
-    fn step(&self, function: &Function, path: &Path, at: &str) -> Step {
-        let mut not = function.next(at);
-        not.retain(|place| !path.shown.contains(place) && !path.hidden.contains(place));
-        Step {
-            source: self.first_line(function, at),
-            place: at.into(),
-            not,
-        }
+        ways::error(record, function, &self.returns)
     }
 }
 
@@ -286,7 +108,7 @@ impl Question for Ways<'_> {
     /// The most frequent way first.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Way> {
         let rows = hists.iter().flat_map(|hist| &hist.rows);
-        let mut found: BTreeMap<&str, Vec<(&str, &str, u64)>> = BTreeMap::new();
+        let mut found: BTreeMap<&str, Vec<ways::Calls<'_>>> = BTreeMap::new();
         for row in rows {
             if let [function, error, path] = &*row.keys {
                 let ways = found.entry(function).or_default();
@@ -299,38 +121,9 @@ impl Question for Ways<'_> {
             let Some(function) = self.functions.get(name) else {
                 continue;
             };
-            let ways: Vec<(&str, Path, u64)> = ways
-                .into_iter()
-                .map(|(error, path, count)| (error, Path::parse(function, path), count))
-                .collect();
-            let succeeding = || ways.iter().filter(|(error, _, _)| error.is_empty());
-            let shown = Succeeding::new(succeeding().map(|(_, path, _)| path.shown.clone()));
-            let possible = Succeeding::new(succeeding().map(|(_, path, _)| path.possible()));
-            let has_succeeding = succeeding().next().is_some();
-            for (error, path, count) in &ways {
-                if error.is_empty() && self.calls != Calls::All {
-                    continue;
-                }
-                let decision = match !error.is_empty() && has_succeeding {
-                    true => decide(function, path, &shown, &possible),
-                    false => Ok(None),
-                };
-                let is_undecided = decision.is_err();
-                let decision = decision.unwrap_or(None).map(|decision| Decision {
-                    source: self.last_line(function, &decision.at),
-                    ..decision
-                });
-                let steps = path.shown.iter().map(|at| self.step(function, path, at));
-                all_ways.push(Way {
-                    function: function.name.clone(),
-                    error: (!error.is_empty()).then(|| (*error).into()),
-                    count: *count,
-                    path: steps.collect(),
-                    is_cut: path.is_cut,
-                    decision,
-                    is_undecided,
-                });
-            }
+            let mut ways = ways::find(function, self.lines.as_ref(), &ways);
+            ways.retain(|way| self.calls == Calls::All || way.error.is_some());
+            all_ways.append(&mut ways);
         }
         // Ways with equal counts keep their order: those without an error come first.
         all_ways.sort_by_key(|way| Reverse(way.count));
@@ -367,77 +160,6 @@ impl Question for Ways<'_> {
     }
 }
 
-impl Way {
-    fn result(&self) -> &str {
-        self.error.as_deref().unwrap_or("no error")
-    }
-
-    /// The places of the blocks, and the mark of a cut path.
-    fn each_place(&self) -> Vec<&str> {
-        let places = self.path.iter().map(|step| &*step.place);
-        places.chain(self.is_cut.then_some(CUT)).collect()
-    }
-
-    fn places(&self) -> String {
-        self.each_place().join(" ")
-    }
-
-    /// The lines of a way. With source lines, each block has a line.
-    fn text(&self, has_name: bool, has_source: bool) -> String {
-        let mut text = format!("{:>8}  {:<10}", self.count, self.result());
-        if has_name {
-            let _ = write!(text, "  {}", self.function);
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        if has_source {
-            let width = self.path.iter().map(|step| step.place.len()).max();
-            let width = width.unwrap_or(0);
-            for step in &self.path {
-                let source = step.source.as_deref().unwrap_or("");
-                let not = match step.not.is_empty() {
-                    true => String::new(),
-                    false => format!("  not {}", step.not.join(" ")),
-                };
-                let line = format!("{:width$}  {source}{not}", step.place);
-                let _ = writeln!(text, "          {}", line.trim_end());
-            }
-            if self.is_cut {
-                let _ = writeln!(text, "          {CUT}");
-            }
-        } else {
-            for places in self.each_place().chunks(PLACES) {
-                let _ = writeln!(text, "          {}", places.join(" "));
-            }
-        }
-        if self.is_cut {
-            let _ = writeln!(text, "          {CUT_TEXT}");
-        }
-        if let Some(decision) = &self.decision {
-            let _ = writeln!(text, "          {}", decision.text());
-        }
-        if self.is_undecided {
-            let _ = writeln!(text, "          {UNDECIDED_TEXT}");
-        }
-        text
-    }
-}
-
-impl Decision {
-    fn text(&self) -> String {
-        let source = self.source.as_ref();
-        let source = source.map_or(String::new(), |source| format!(", {source}"));
-        let not = match self.not.is_empty() {
-            true => String::new(),
-            false => format!(", not {}", self.not.join(" ")),
-        };
-        match &self.to {
-            Some(to) => format!("decided at {}{source}: to {to}{not}", self.at),
-            None => format!("decided at {}{source}{not}", self.at),
-        }
-    }
-}
-
 /// Runs the command. If `has_source`, the blocks have source lines.
 pub fn run(
     context: &Context,
@@ -466,9 +188,7 @@ pub fn run(
     let command = |group: &str, function: &Function, has_value: bool| {
         let name = &function.name;
         match has_value {
-            true => format!(
-                "p:{group}/{WAYS} {name}%path error=$retval:s32 value=$retval:s64 if {condition}"
-            ),
+            true => ways::command(group, name, &format!(" if {condition}")),
             false => format!("p:{group}/{VOID} {name}%path if {not_own}{and}"),
         }
     };
@@ -534,7 +254,8 @@ mod tests {
     use super::*;
     use crate::{
         returns::Returned,
-        tally, //
+        tally,
+        ways::Decision, //
     };
 
     const BLOCKS: &str = "f+0x4 -> f+0x10 f+0x40\nf+0x10 -> f+0x20 f.cold+0x0\nf+0x20 -> f+0x30\n\
