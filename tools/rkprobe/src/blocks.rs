@@ -11,6 +11,8 @@ use crate::{
 };
 
 const FILE: &str = "rkprobe_blocks";
+/// What a module without a decoder lacks.
+const LACKING: &str = "the module cannot find blocks";
 
 /// A basic block of a function.
 #[derive(Debug, PartialEq)]
@@ -115,10 +117,15 @@ pub fn parse(text: &str) -> Vec<Block> {
     blocks.filter(|_| is_known).map(block).collect()
 }
 
+/// Checks that the module can find blocks.
+pub fn check(context: &Context) -> Result {
+    Analysis::open(&context.tracefs, FILE, LACKING).map(drop)
+}
+
 /// Asks the kernel for the blocks of functions. If the run is dry, they have none.
 pub fn find(context: &Context, names: Vec<String>) -> Result<Vec<Function>> {
     let tracefs = &context.tracefs;
-    let analysis = Analysis::open(tracefs, FILE, "the module cannot find blocks")?;
+    let analysis = Analysis::open(tracefs, FILE, LACKING)?;
     let ask = |name: String| -> Result<Function> {
         let blocks = match tracefs.is_dry() {
             true => Vec::new(),

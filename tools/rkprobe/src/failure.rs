@@ -35,6 +35,14 @@ impl Failure {
         Self::Refused(format!("{name}: {error}"), error.kind())
     }
 
+    /// The first line of the text for the user. The lines below it can have the place of an error in a command.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::ClosedPipe => "",
+            Self::Message(text) | Self::Refused(text, _) => text.lines().next().unwrap_or(""),
+        }
+    }
+
     /// Whether the kernel refused an operation with an error of this kind.
     pub fn is_refused_as(&self, kind: io::ErrorKind) -> bool {
         matches!(self, Self::Refused(_, refused) if *refused == kind)

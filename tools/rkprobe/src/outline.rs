@@ -67,7 +67,7 @@ pub struct View {
     pub root: Option<String>,
     /// Whether each line begins with the durations of the step, with and without its callees.
     pub has_times: bool,
-    /// Where the function of the cause returned the error.
+    /// Where the function of the cause returned the error, such as `at FILE:LINE`.
     pub place: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl Line {
     /// The line. It fits the terminal, if shorter arguments make it so.
     fn text(&self, screen: Screen) -> String {
         let place = self.place.as_ref();
-        let place = place.map_or(String::new(), |place| format!(", at {place}"));
+        let place = place.map_or(String::new(), |place| format!(", {place}"));
         let mark = self.mark.map_or("", Mark::text).to_string() + &place;
         let width = |text: &str| text.chars().count();
         let others = [&self.times, &self.lead, &self.name, &self.result, &mark];
@@ -282,7 +282,7 @@ mod tests {
             text(&call, &Signatures::default(), &view, PLAIN),
             "  root(...) = -EINVAL\n  `-d(...) = -EINVAL  <- cause\n    `-e(...) = 0x0  <- a guess why\n"
         );
-        view.place = Some("a.c:5".into());
+        view.place = Some("at a.c:5".into());
         assert!(text(&call, &Signatures::default(), &view, PLAIN)
             .contains("d(...) = -EINVAL  <- cause, at a.c:5\n"));
         // A caller that is not shown.

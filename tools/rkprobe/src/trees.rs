@@ -7,9 +7,8 @@ use std::collections::{
     BTreeSet, //
 };
 
-use serde::Serialize;
-
 use crate::{
+    blocks,
     btf,
     cause::{
         self,
@@ -40,7 +39,8 @@ use crate::{
     perfetto::Trace,
     places::{
         self,
-        Places, //
+        Places,
+        Sought, //
     },
     probes,
     record::Record,
@@ -63,6 +63,7 @@ use crate::{
         Members,
         Values, //
     },
+    ways::Failing,
     words::{
         record_of,
         Signatures, //
@@ -101,20 +102,12 @@ pub struct Question<'a> {
     /// Whether the calls are shown when the run is over, and not as they return.
     pub is_late: bool,
     pub options: stream::Options,
-    /// Whether a second run of the command finds where functions return the errors.
-    pub has_source: bool,
+    /// What a second run of the command finds about the functions that return the errors.
+    pub again: Sought,
     /// The path of a flame graph.
     pub svg: Option<&'a String>,
     /// The path of a trace for Perfetto.
     pub perfetto: Option<&'a String>,
-}
-
-/// Where a function returned an error, in JSON.
-#[derive(Serialize)]
-struct Source {
-    function: String,
-    error: String,
-    places: Vec<String>,
 }
 
 /// What a run has found.
@@ -151,7 +144,7 @@ impl<'c> Answer<'c> {
             count: 0,
             flames: BTreeMap::new(),
             causes: BTreeSet::new(),
-            places: Places::new(),
+            places: Places::none(question.again),
             trace: Trace::wanted(context.tracefs.is_dry(), question.perfetto, title)?,
         })
     }
@@ -175,7 +168,7 @@ impl<'c> Answer<'c> {
             self.trace = Some(trace);
             added?;
         }
-        if let (true, Some(cause)) = (self.question.has_source, &cause) {
+        if let (true, Some(cause)) = (self.question.again.is_any(), &cause) {
             let failed = cause.failed(&call, &self.signatures.returns);
             self.causes.insert(failed);
         }
@@ -223,21 +216,17 @@ impl<'c> Answer<'c> {
         };
         view.has_times = self.question.is_whole || matches!(self.question.wanted, Wanted::Slow(_));
         view.root = self.root_arguments(call);
-        view.place = group
+        let failed = group
             .cause
             .as_ref()
-            .and_then(|cause| self.place(call, cause));
+            .map(|cause| cause.failed(call, &self.signatures.returns));
+        view.place = failed.as_ref().and_then(|failed| self.places.text(failed));
+        let ways = failed.as_ref().and_then(|failed| self.places.ways(failed));
+        let ways = ways.map_or(String::new(), Failing::undecided);
         let what = syscall.as_deref().unwrap_or(&call.root().function);
         let head = self.head(group, what);
         let lines = outline::text(call, &self.signatures, &view, self.context.screen());
-        format!("{head}{lines}{}\n", missing(call))
-    }
-
-    /// Where the cause of an error returned it, if that is known.
-    fn place(&self, call: &Call, cause: &Cause) -> Option<String> {
-        let failed = cause.failed(call, &self.signatures.returns);
-        let places = self.places.get(&failed)?;
-        Some(places.join(" or "))
+        format!("{head}{lines}{ways}{}\n", missing(call))
     }
 
     /// The arguments of the root, if the event has recorded them. Those of a system call are in the first line.
@@ -417,6 +406,9 @@ pub fn run(
         .pop()
         .unwrap_or_default();
     let commands = commands(context, question, &values)?;
+    if question.again.has_ways {
+        blocks::check(context)?;
+    }
     let of_group = |group: &str| -> Vec<String> {
         let all = commands.iter();
         all.map(|command| command.replacen("c:GROUP/", &format!("c:{group}/"), 1))
@@ -452,19 +444,14 @@ pub fn run(
         return Ok(());
     }
     if !answer.causes.is_empty() {
-        answer.places = places::find(context, &answer.causes, &answer.signatures.returns)?;
+        let (causes, returns) = (&answer.causes, &answer.signatures.returns);
+        answer.places = places::find(context, causes, returns, question.again)?;
     }
     let in_flight = context.in_flight();
     answer.write_images()?;
     if context.is_json {
-        let source = |((function, error), places): (&Failed, &Vec<String>)| Source {
-            function: function.clone(),
-            error: errno::name((*error).into()),
-            places: places.clone(),
-        };
-        if question.has_source {
-            let sources: Vec<Source> = answer.places.iter().map(source).collect();
-            context.print_json(&BTreeMap::from([("sources", sources)]))?;
+        if question.again.is_any() {
+            context.print_json(&answer.places)?;
         }
         for call in in_flight {
             context.print_json(&BTreeMap::from([("in_flight", call)]))?;
@@ -472,6 +459,7 @@ pub fn run(
         return context.print_missing(&instance, "");
     }
     let mut end = finish(&mut answer)?;
+    end += &answer.places.missing();
     if !in_flight.is_empty() {
         end += "not returned yet:\n";
         end += &in_flight.iter().map(InFlight::text).collect::<String>();

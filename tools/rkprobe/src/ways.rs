@@ -3,6 +3,7 @@
 //! The ways of calls through a function, and where a call that fails leaves the way of those that succeed.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeSet,
     fmt::Write as _, //
 };
@@ -30,7 +31,7 @@ const CUT_TEXT: &str = "cut: more blocks than a record has room for";
 /// The line below a path that has no decision, because it depends on blocks behind a cut.
 const UNDECIDED_TEXT: &str = "undecided, because paths are cut";
 
-/// The most places in a line.
+/// The most places in a line, and the most blocks of a way without a decision.
 const PLACES: usize = 10;
 
 /// A block of a path.
@@ -74,6 +75,19 @@ pub struct Way {
     pub decision: Option<Decision>,
     /// Whether the decision depends on blocks that cut paths do not show.
     pub is_undecided: bool,
+}
+
+/// The ways of a function to an error.
+#[derive(Debug, Serialize)]
+pub struct Failing {
+    pub function: String,
+    pub error: String,
+    /// The number of calls that succeeded.
+    succeeded: u64,
+    /// Why the function cannot have a probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+    paths: Vec<Way>,
 }
 
 /// A path, as far as a record shows it.
@@ -268,11 +282,17 @@ impl Way {
             let _ = write!(text, "  {}", self.function);
         }
         text.truncate(text.trim_end().len());
-        text.push('\n');
+        text + "\n" + &self.lines(0, has_source)
+    }
+
+    /// The blocks from an index on, and what is to say about them.
+    fn lines(&self, from: usize, has_source: bool) -> String {
+        let mut text = String::new();
+        let steps = &self.path[from..];
         if has_source {
-            let width = self.path.iter().map(|step| step.place.len()).max();
+            let width = steps.iter().map(|step| step.place.len()).max();
             let width = width.unwrap_or(0);
-            for step in &self.path {
+            for step in steps {
                 let source = step.source.as_deref().unwrap_or("");
                 let not = match step.not.is_empty() {
                     true => String::new(),
@@ -285,7 +305,7 @@ impl Way {
                 let _ = writeln!(text, "          {CUT}");
             }
         } else {
-            for places in self.each_place().chunks(PLACES) {
+            for places in self.each_place()[from..].chunks(PLACES) {
                 let _ = writeln!(text, "          {}", places.join(" "));
             }
         }
@@ -302,6 +322,76 @@ impl Way {
     }
 }
 
+impl Failing {
+    /// The ways to `error` among all ways of a function, the most frequent first.
+    pub fn new(function: &str, error: String, ways: Vec<Way>) -> Self {
+        let succeeding = ways.iter().filter(|way| way.error.is_none());
+        let succeeded = succeeding.map(|way| way.count).sum();
+        let mut paths = ways;
+        paths.retain(|way| way.error.as_ref() == Some(&error));
+        paths.sort_by_key(|way| Reverse(way.count));
+        Self {
+            function: function.into(),
+            error,
+            succeeded,
+            refused: None,
+            paths,
+        }
+    }
+
+    /// A function that cannot have a probe.
+    pub fn refused(function: &str, error: String, reason: String) -> Self {
+        Self {
+            refused: Some(reason),
+            ..Self::new(function, error, Vec::new())
+        }
+    }
+
+    /// The decisions, in a line.
+    pub fn decided(&self) -> Option<String> {
+        let decisions = self.paths.iter().filter_map(|way| way.decision.as_ref());
+        let mut texts: Vec<String> = Vec::new();
+        for text in decisions.map(Decision::text) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        (!texts.is_empty()).then(|| texts.join(" or "))
+    }
+
+    /// The lines about ways without a decision: the reason, and the last blocks.
+    pub fn undecided(&self) -> String {
+        let (function, error) = (&self.function, &self.error);
+        if let Some(reason) = &self.refused {
+            return format!("  {function} cannot have a probe of its path: {reason}\n");
+        }
+        if self.paths.is_empty() {
+            return format!("  {function} did not return {error} in the second run\n");
+        }
+        let open = self.paths.iter().filter(|way| way.decision.is_none());
+        open.map(|way| {
+            let why = match (self.succeeded, way.is_undecided) {
+                (0, _) => "no call succeeded".into(),
+                (count, true) => format!("{count} calls succeeded"),
+                (count, false) => {
+                    format!("no block tells it from the {count} calls that succeeded")
+                }
+            };
+            let blocks = way.path.len();
+            let from = blocks.saturating_sub(PLACES);
+            let recorded = if way.is_cut { "recorded " } else { "" };
+            let what = match from {
+                0 => "its way".into(),
+                _ => format!("the last {PLACES} of {blocks} {recorded}blocks of its way"),
+            };
+            let has_source = way.path.iter().any(|step| step.source.is_some());
+            let lines = way.lines(from, has_source);
+            format!("  {function}, {error}: {why}; {what}:\n{lines}")
+        })
+        .collect()
+    }
+}
+
 impl Decision {
     pub fn text(&self) -> String {
         let source = self.source.as_ref();
@@ -314,5 +404,91 @@ impl Decision {
             Some(to) => format!("decided at {}{source}: to {to}{not}", self.at),
             None => format!("decided at {}{source}{not}", self.at),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks;
+
+    fn function() -> Function {
+        let blocks: Vec<String> = (0..14)
+            .map(|at| match at {
+                3 => "f+0x3 -> f+0x4 f+0x20".into(),
+                13 => "f+0xd".into(),
+                _ => format!("f+{at:#x} -> f+{:#x}", at + 1),
+            })
+            .collect();
+        let blocks = blocks.join("\n") + "\nf+0x20 -> f+0xd\nblocks: 15, 15 can be probed\n";
+        Function {
+            name: "f".into(),
+            module: String::new(),
+            blocks: blocks::parse(&blocks),
+        }
+    }
+
+    const SHORT: &str = "+0x0 +0x1 +0x2 +0x3 +0x20 +0xd";
+    const LONG: &str = "+0x0 +0x1 +0x2 +0x3 +0x4 +0x5 +0x6 +0x7 +0x8 +0x9 +0xa +0xb +0xc +0xd";
+
+    fn failing(calls: &[Calls<'_>]) -> Failing {
+        Failing::new("f", "EIO".into(), find(&function(), None, calls))
+    }
+
+    #[test]
+    fn decisions_are_in_a_line() {
+        let one = failing(&[("", LONG, 2), ("EIO", SHORT, 1), ("EPERM", LONG, 1)]);
+        let decided = "decided at +0x3: to +0x20, not +0x4";
+        assert_eq!(one.decided().unwrap(), decided);
+        assert_eq!(one.undecided(), "");
+        let json = serde_json::to_value(&one).unwrap();
+        assert_eq!(
+            (&json["error"], &json["succeeded"]),
+            (&"EIO".into(), &2.into())
+        );
+        assert_eq!(json["paths"].as_array().unwrap().len(), 1);
+        // Equal decisions of two ways are one.
+        let cut = "+0x0 +0x1 +0x2 +0x3 +0x20 ...";
+        let one = failing(&[("", LONG, 2), ("EIO", SHORT, 1), ("EIO", cut, 1)]);
+        assert_eq!(one.decided().unwrap(), decided);
+    }
+
+    #[test]
+    fn a_way_without_a_decision_has_its_last_blocks_and_a_reason() {
+        let text = |calls: &[Calls<'_>]| {
+            let one = failing(calls);
+            assert_eq!(one.decided(), None);
+            one.undecided()
+        };
+        assert_eq!(
+            text(&[("EIO", LONG, 1), ("EPERM", SHORT, 1)]),
+            "  f, EIO: no call succeeded; the last 10 of 14 blocks of its way:\n          \
+             +0x4 +0x5 +0x6 +0x7 +0x8 +0x9 +0xa +0xb +0xc +0xd\n"
+        );
+        assert_eq!(
+            text(&[("", SHORT, 3), ("EIO", SHORT, 1)]),
+            "  f, EIO: no block tells it from the 3 calls that succeeded; its way:\n          \
+             +0x0 +0x1 +0x2 +0x3 +0x20 +0xd\n"
+        );
+        assert_eq!(
+            text(&[("", "+0x0 +0x1 +0x2 ...", 3), ("EIO", SHORT, 1)]),
+            "  f, EIO: 3 calls succeeded; its way:\n          +0x0 +0x1 +0x2 +0x3 +0x20 +0xd\n          \
+             undecided, because paths are cut\n"
+        );
+        let cut = format!("{LONG} ...");
+        assert_eq!(
+            text(&[("EIO", &cut, 1)]),
+            "  f, EIO: no call succeeded; the last 10 of 14 recorded blocks of its way:\n          \
+             +0x4 +0x5 +0x6 +0x7 +0x8 +0x9 +0xa +0xb +0xc +0xd\n          ...\n          \
+             cut: more blocks than a record has room for\n"
+        );
+        assert_eq!(
+            text(&[("", LONG, 1)]),
+            "  f did not return EIO in the second run\n"
+        );
+        assert_eq!(
+            Failing::refused("f", "EIO".into(), "a reason".into()).undecided(),
+            "  f cannot have a probe of its path: a reason\n"
+        );
     }
 }

@@ -77,6 +77,12 @@ pub fn options() -> Command {
                      errors: source lines, if the kernel's debug information is present",
                 )
                 .requires("COMMAND"),
+                flag(
+                    "path",
+                    "Run the command a second time, without its output, to find where the calls that fail leave the \
+                     way of those that succeed",
+                )
+                .requires("COMMAND"),
             ]),
     ))
 }
@@ -107,7 +113,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         }
         root => {
             let question = question(root);
-            let is_late = question.has_source;
+            let is_late = question.again.is_any();
             why::run(
                 context,
                 &trees::Question {

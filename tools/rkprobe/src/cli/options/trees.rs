@@ -9,6 +9,7 @@ use clap::{
 };
 
 use crate::{
+    places::Sought,
     stream,
     trees::{
         self,
@@ -52,7 +53,8 @@ pub fn asked_trees<'a>(
     wanted: Wanted,
 ) -> Question<'a> {
     let functions = text(matches, "FUNCTIONS");
-    let is_whole = event == "tree" || matches.get_flag("whole");
+    let is_why = event == "why";
+    let is_whole = !is_why || matches.get_flag("whole");
     Question {
         event,
         root,
@@ -68,7 +70,10 @@ pub fn asked_trees<'a>(
             has_time: matches.get_flag("time"),
             ..stream::Options::default()
         },
-        has_source: event == "why" && matches.get_flag("source"),
+        again: Sought {
+            has_places: is_why && matches.get_flag("source"),
+            has_ways: is_why && matches.get_flag("path"),
+        },
         svg: matches.get_one("svg"),
         perfetto: matches.get_one("perfetto"),
     }
