@@ -55,6 +55,7 @@ mod path;
 mod slow;
 mod stuck;
 mod tree;
+mod vars;
 mod watch;
 mod why;
 
@@ -85,6 +86,7 @@ fn command() -> Command {
             fails::options(),
             args::options(),
             exits::options(),
+            vars::options(),
             cover::options(),
             path::options(),
             follow::options(),
@@ -175,7 +177,7 @@ pub fn run() -> Result<u8> {
     // These commands change nothing, and say themselves what is missing.
     let changes_nothing = match name {
         "stuck" => !matches.get_flag("until-it-moves"),
-        name => matches!(name, "list" | "doctor" | "names"),
+        name => matches!(name, "list" | "doctor" | "names" | "vars"),
     };
     let is_dry = matches.get_flag("dry-run") || changes_nothing;
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;
@@ -200,6 +202,7 @@ pub fn run() -> Result<u8> {
         "fails" => fails::ask(&context, matches),
         "args" => args::ask(&context, matches),
         "exits" => exits::ask(&context, matches),
+        "vars" => vars::ask(&context, matches),
         "cover" => cover::ask(&context, matches),
         "path" => path::ask(&context, matches),
         "follow" => follow::ask(&context, matches),

@@ -24,5 +24,6 @@ pub mod path;
 pub mod slow;
 pub mod stuck;
 pub mod tree;
+pub mod vars;
 pub mod watch;
 pub mod why;

@@ -4,8 +4,19 @@
 
 use std::{
     env,
-    fs,
-    path::PathBuf, //
+    fs::{
+        self,
+        File, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    }, //
+};
+
+use object::{
+    read::ReadCache,
+    Object, //
 };
 
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
@@ -45,6 +56,33 @@ impl Sought {
             release,
             module_file: file,
         })
+    }
+
+    /// Why there is no debug information without a build ID.
+    pub fn no_build_id(module: &str) -> String {
+        format!("no source lines{}: no build ID", of(module))
+    }
+
+    /// How to get the debug information that is in none of the files.
+    pub fn advice(&self, module: &str) -> String {
+        let package = format!("linux-image-{}-dbg", self.release);
+        let mut paths = self.paths.iter();
+        let advice = match paths.find(|path| has_other_id(path, &self.id)) {
+            Some(path) => format!(
+                "{} is of another build: install the version of {package} that belongs to this kernel",
+                path.display()
+            ),
+            None => format!("install {package}"),
+        };
+        let (of, id) = (of(module), hex(&self.id));
+        format!("no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}")
+    }
+}
+
+fn of(module: &str) -> String {
+    match module {
+        "" => String::new(),
+        _ => format!(" of {module}"),
     }
 }
 
@@ -123,7 +161,17 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-pub fn hex(bytes: &[u8]) -> String {
+/// Whether a file has a build ID, and not this one.
+pub fn has_other_id(path: &Path, id: &[u8]) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache);
+    object.is_ok_and(|object| matches!(object.build_id(), Ok(Some(other)) if other != id))
+}
+
+fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         text += &format!("{byte:02x}");

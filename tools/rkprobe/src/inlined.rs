@@ -4,41 +4,23 @@
 //!
 //! BTF does not know them: it describes the functions that have symbols.
 
-use std::{
-    collections::HashSet,
-    fs::{
-        self,
-        File, //
-    },
-    path::Path, //
-};
+use std::collections::HashSet;
 
 use gimli::{
     AttributeValue,
-    DebuggingInformationEntry,
     Dwarf,
-    EndianSlice,
-    NativeEndian,
     Unit,
     UnitOffset, //
 };
-use memchr::memmem;
-use object::{
-    read::ReadCache,
-    CompressionFormat,
-    Object,
-    ObjectKind,
-    ObjectSection,
-    ReadRef, //
-};
 
-use crate::{
-    debug_files::Sought,
-    relocate, //
+use crate::dwarf::{
+    name,
+    original,
+    Bytes,
+    Entry,
+    Information,
+    Mentions, //
 };
-
-type Bytes<'d> = EndianSlice<'d, NativeEndian>;
-type Entry<'a, 'd> = DebuggingInformationEntry<'a, 'a, Bytes<'d>>;
 
 /// What to find.
 pub struct Question<'q> {
@@ -53,69 +35,26 @@ impl Question<'_> {
     /// The functions that contain copies of a function. `module` is empty for the kernel. `None` if there is no debug
     /// information, or if it does not say that the compiler inlined the function.
     pub fn ask(&self, module: &str) -> Option<Vec<String>> {
-        let sought = Sought::of(module)?;
-        let mut paths = sought.paths.iter();
-        paths.find_map(|path| self.ask_file(path, &sought.id))
+        self.ask_information(&Information::open(module).ok()?)
     }
 
-    fn ask_file(&self, path: &Path, id: &[u8]) -> Option<Vec<String>> {
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let object = object::File::parse(&cache).ok()?;
-        if object.build_id().ok()?? != id {
-            return None;
-        }
-        if object.kind() != ObjectKind::Relocatable {
-            return self.ask_object(&object);
-        }
-        let mut image = fs::read(path).ok()?;
-        relocate::place(&mut image)?;
-        self.ask_object(&object::File::parse(&*image).ok()?)
-    }
-
-    fn ask_object<'d, R: ReadRef<'d>>(&self, object: &object::File<'d, R>) -> Option<Vec<String>> {
-        let section = |name: &str| {
-            let section = object.section_by_name(name);
-            let data = section.and_then(|section| section.compressed_data().ok());
-            data.filter(|data| data.format == CompressionFormat::None)
-                .map_or(&[][..], |data| data.data)
-        };
-        let load = |id: gimli::SectionId| Ok(Bytes::new(section(id.name()), NativeEndian));
-        let dwarf = Dwarf::load::<_, gimli::Error>(load).ok()?;
-        let information = section(".debug_info");
-        let places = self.places(information, section(".debug_str"));
-        // With a table of strings for each unit, the places of the names are unknown.
-        let is_everywhere = !section(".debug_str_offsets").is_empty();
-
+    fn ask_information(&self, debug: &Information) -> Option<Vec<String>> {
+        let dwarf = debug.dwarf().ok()?;
+        let mentions = Mentions::of(debug, self.function);
         let mut is_inlined = false;
         let mut found = Vec::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next().ok()? {
-            let start = header.offset().as_debug_info_offset()?.0;
-            let end = start + header.length_including_self();
-            let next = places.partition_point(|place| *place < start);
-            if !is_everywhere && places.get(next).is_none_or(|place| *place >= end) {
+            let unit = dwarf.unit(header).ok()?;
+            if !mentions.are_in(debug, &unit) {
                 continue;
             }
-            let unit = dwarf.unit(header).ok()?;
             is_inlined |= self.search(&dwarf, &unit, &mut found).ok()?;
             if found.len() >= self.most {
                 break;
             }
         }
         is_inlined.then_some(found)
-    }
-
-    /// The places in the debug information where the name can be, in ascending order.
-    fn places(&self, information: &[u8], strings: &[u8]) -> Vec<usize> {
-        let name = [self.function.as_bytes(), b"\0"].concat();
-        let offsets = memmem::find_iter(strings, &name).filter_map(|at| u32::try_from(at).ok());
-        let marks: Vec<Vec<u8>> = offsets.map(|offset| offset.to_ne_bytes().into()).collect();
-        let marks = marks.iter().chain([&name]);
-        let mut places: Vec<usize> = marks
-            .flat_map(|mark| memmem::find_iter(information, mark))
-            .collect();
-        places.sort_unstable();
-        places
     }
 
     /// Adds the functions of a unit that contain copies. Returns whether the unit has the function as an inlined one.
@@ -175,37 +114,14 @@ fn is_inline(entry: &Entry<'_, '_>) -> gimli::Result<bool> {
     ))
 }
 
-/// The entry that describes what a copy is of.
-fn original(entry: &Entry<'_, '_>) -> gimli::Result<Option<UnitOffset>> {
-    Ok(match entry.attr_value(gimli::DW_AT_abstract_origin)? {
-        Some(AttributeValue::UnitRef(original)) => Some(original),
-        _ => None,
-    })
-}
-
-/// The name of a function.
-fn name<'d>(
-    dwarf: &Dwarf<Bytes<'d>>,
-    unit: &Unit<Bytes<'d>>,
-    entry: &Entry<'_, 'd>,
-) -> gimli::Result<Option<&'d str>> {
-    let named = match entry.attr_value(gimli::DW_AT_name)? {
-        Some(value) => Some(value),
-        None => match original(entry)? {
-            Some(original) => unit.entry(original)?.attr_value(gimli::DW_AT_name)?,
-            None => None,
-        },
-    };
-    let Some(named) = named else {
-        return Ok(None);
-    };
-    let text = dwarf.attr_string(unit, named)?;
-    Ok(std::str::from_utf8(text.slice()).ok())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::env;
+    use std::{
+        env,
+        fs, //
+    };
+
+    use object::Object;
 
     use super::*;
 
@@ -238,7 +154,7 @@ mod tests {
                 is_wanted: &|name| name != except,
                 most,
             };
-            let found = question.ask_file(&path, id);
+            let found = question.ask_information(&Information::read(&path, id).unwrap());
             found.map(|mut names| {
                 names.sort();
                 names.join(" ")
@@ -251,11 +167,6 @@ mod tests {
         assert!(!ask("rkprobe_copied", 1, "").unwrap().contains(' '));
         assert_eq!(ask("rkprobe_other_holder", 3, ""), None);
         assert_eq!(ask("rkprobe_no_such_function", 3, ""), None);
-        let question = Question {
-            function: "rkprobe_copied",
-            is_wanted: &|_| true,
-            most: 1,
-        };
-        assert!(question.ask_file(&path, &id[1..]).is_none());
+        assert!(Information::read(&path, &id[1..]).is_none());
     }
 }

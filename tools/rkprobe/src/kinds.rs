@@ -87,14 +87,15 @@ fn is_string(btf: &Btf<'_>, pointer: Type<'_>) -> bool {
     is_const && ty.is_some_and(|ty| ty.int().is_some() && btf.name(ty) == Some("char"))
 }
 
-fn is_hex(name: &str) -> bool {
+/// Whether people read a number of this name in hexadecimal digits.
+pub fn is_hex(name: &str) -> bool {
     ["flags", "mask", "addr", "address"]
         .iter()
         .any(|end| name.ends_with(end))
 }
 
 /// The kind of a well-known typedef.
-fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
+pub fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
     match name {
         "umode_t" => Some(Kind::Mode),
         "gfp_t" => Some(Kind::Flags(Flags::gfp(btf)?)),

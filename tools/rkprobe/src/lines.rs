@@ -20,23 +20,18 @@ use std::{
 
 use addr2line::Loader;
 use object::{
-    read::{
-        elf::Sym,
-        ReadCache,
-        StringTable, //
-    },
+    read::ReadCache,
     Object,
     ObjectKind,
-    ObjectSection,
-    ReadRef, //
+    ObjectSection, //
 };
 
 use crate::{
     debug_files::{
-        hex,
         source_directory,
         Sought, //
     },
+    dwarf,
     failure::note,
     relocate,
     sys, //
@@ -57,29 +52,10 @@ impl Image {
     /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
     /// one line that says how to get it.
     fn open(module: &str) -> Result<Self, String> {
-        let of = match module {
-            "" => String::new(),
-            _ => format!(" of {module}"),
-        };
-        let Some(sought) = Sought::of(module) else {
-            return Err(format!("no source lines{of}: no build ID"));
-        };
-        let (id, paths) = (&sought.id, &sought.paths);
-        let found = paths.iter().find_map(|path| Self::open_file(path, id));
-        let Some(mut image) = found else {
-            let package = format!("linux-image-{}-dbg", sought.release);
-            let advice = match paths.iter().find(|path| has_other_id(path, id)) {
-                Some(path) => format!(
-                    "{} is of another build: install the version of {package} that belongs to this kernel",
-                    path.display()
-                ),
-                None => format!("install {package}"),
-            };
-            let id = hex(id);
-            return Err(format!(
-                "no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}"
-            ));
-        };
+        let sought = Sought::of(module).ok_or_else(|| Sought::no_build_id(module))?;
+        let mut paths = sought.paths.iter();
+        let found = paths.find_map(|path| Self::open_file(path, &sought.id));
+        let mut image = found.ok_or_else(|| sought.advice(module))?;
         match module {
             "" => image.set_directory("start_kernel", "init/main.c"),
             _ => {
@@ -105,14 +81,14 @@ impl Image {
             let symbols = relocate::place(&mut image)?;
             let file = sys::memory_file(&image).ok()?;
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            let symbols = symbols.iter().map(|(name, address)| (&**name, *address));
-            (Loader::new(path).ok()?, unique(symbols))
+            (Loader::new(path).ok()?, symbols)
         } else {
-            (Loader::new(path).ok()?, symbols(&object)?)
+            (Loader::new(path).ok()?, dwarf::symbols(&object)?)
         };
+        let symbols = symbols.iter().map(|(name, address)| (&**name, *address));
         Some(Self {
             loader,
-            symbols,
+            symbols: unique(symbols),
             directory: String::new(),
         })
     }
@@ -249,32 +225,6 @@ impl Lines {
     }
 }
 
-/// Whether a file has a build ID, and not this one.
-fn has_other_id(path: &Path, id: &[u8]) -> bool {
-    let Ok(file) = File::open(path) else {
-        return false;
-    };
-    let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache);
-    object.is_ok_and(|object| matches!(object.build_id(), Ok(Some(other)) if other != id))
-}
-
-/// The symbols of a file that is no module. Reads all names at once, because a kernel has very many of them.
-fn symbols<'d, R: ReadRef<'d>>(object: &object::File<'d, R>) -> Option<HashMap<String, u64>> {
-    let object::File::Elf64(elf) = object else {
-        return None;
-    };
-    let (table, endian) = (elf.elf_symbol_table(), elf.endian());
-    let names = object.section_by_index(table.string_section()).ok()?;
-    let names = names.data().ok()?;
-    let names = StringTable::new(names, 0, names.len() as u64);
-    let defined = table.iter().filter(|symbol| symbol.is_definition(endian));
-    Some(unique(defined.filter_map(|symbol| {
-        let name = symbol.name(endian, names).ok()?;
-        Some((std::str::from_utf8(name).ok()?, symbol.st_value(endian)))
-    })))
-}
-
 /// The symbols whose names belong to one address. The lines of another function would be wrong.
 fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, u64> {
     let mut found: HashMap<&str, Option<u64>> = HashMap::new();
@@ -318,6 +268,8 @@ mod tests {
         env,
         process, //
     };
+
+    use crate::debug_files::has_other_id;
 
     use super::*;
 

@@ -5,9 +5,9 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
-//! `flags`, `relocate`, `debug_files`, `lines`, `inlined`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
+//! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `inlined`, `scopes`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
+//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
 //! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
@@ -30,6 +30,7 @@ mod debug_files;
 mod decoder;
 mod draw;
 mod duration;
+mod dwarf;
 mod errno;
 mod failure;
 mod flags;
@@ -48,6 +49,7 @@ mod late_texts;
 mod lines;
 mod literal;
 mod live;
+mod locations;
 mod lock_probes;
 mod merge;
 mod missing;
@@ -69,9 +71,12 @@ mod ring_buffer;
 mod rust_names;
 #[cfg(test)]
 mod schema;
+mod scopes;
 mod selection;
 mod similar;
+mod sites;
 mod sockets;
+mod sources;
 mod spread;
 mod stream;
 mod suggest;
@@ -90,6 +95,7 @@ mod tree_json;
 mod trees;
 mod value;
 mod values;
+mod variables;
 mod view;
 mod wait_graph;
 mod ways;

@@ -75,6 +75,15 @@ impl Values {
         }
     }
 
+    /// Values that are known, and others of the user without types.
+    pub fn known(mut values: Vec<Value>, shown: &[&str]) -> Self {
+        values.extend(shown.iter().map(|field| Value::plain(field)));
+        Self {
+            shown: values,
+            ..Self::default()
+        }
+    }
+
     /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
     pub fn of_each(
         known: &Functions,

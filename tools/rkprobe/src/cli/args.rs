@@ -27,15 +27,26 @@ use super::options::{
     },
     text,
     waits,
-    whom::traces, //
+    whom::traces,
+    word,
+    words, //
 };
 
 /// The command and its options.
 pub fn options() -> Command {
     traces(
         waits(Command::new("args"))
-            .about("With which arguments are functions called?")
+            .about("With which arguments are functions called? Which values have variables at a line?")
             .arg(functions())
+            .arg(
+                word(
+                    "VARIABLES",
+                    "Variables at the place, such as file->f_flags, or NAME=file->f_flags. Without them: all that can \
+                     be read. They need debug information",
+                )
+                .required(false)
+                .num_args(0..),
+            )
             .args([number(), show(), stack(), user_stack(), time(), buffer()]),
     )
 }
@@ -45,6 +56,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
     args::run(
         context,
         text(matches, "FUNCTIONS"),
+        &words(matches, "VARIABLES"),
         &shown(matches),
         &stream(matches),
     )

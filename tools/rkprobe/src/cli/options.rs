@@ -121,6 +121,12 @@ pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
     matches.get_one::<String>(name).map_or("", |text| text)
 }
 
+/// The words of an argument that can have several.
+pub fn words<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a str> {
+    let all = matches.get_many::<String>(name).into_iter().flatten();
+    all.map(String::as_str).collect()
+}
+
 /// Whether a flag is given, which other commands may lack.
 pub fn has_flag(matches: &ArgMatches, name: &str) -> bool {
     matches

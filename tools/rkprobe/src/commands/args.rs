@@ -15,6 +15,7 @@ use crate::{
     probes,
     record::Record,
     selection::is_list,
+    sites::Places,
     stream::Options,
     values::{
         Members,
@@ -25,23 +26,42 @@ use crate::{
 /// A call in JSON.
 #[derive(Serialize)]
 struct Call<'a> {
-    /// The function, if the run has several.
+    /// The place in the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    /// The function, if the run has several, or the one that contains the place.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<&'a str>,
     arguments: Members,
 }
 
-fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options) -> String {
+/// `holder` is the function that contains the place, if it is one in the source.
+fn show(
+    record: &Record<'_>,
+    called: &str,
+    holder: Option<&str>,
+    values: &Values,
+    options: &Options,
+) -> String {
     let arguments = values.show(record, &[]);
     let lines = options.lines(record);
-    format!("{}  {function}({arguments})\n{lines}", options.head(record))
+    let head = options.head(record);
+    let holder = holder.map_or_else(String::new, |holder| format!(" in {holder}"));
+    format!("{head}  {called}({arguments}){holder}\n{lines}")
 }
 
-fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &Options) -> String {
+fn json(
+    record: &Record<'_>,
+    place: Option<&str>,
+    function: Option<&str>,
+    values: &Values,
+    options: &Options,
+) -> String {
     let arguments = values.json(record, &[]);
     options.json(
         record,
         Call {
+            place,
             function,
             arguments,
         },
@@ -65,9 +85,66 @@ fn say_unknown(context: &Context, functions: &[String], values: &[Values]) {
     }
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event. `shown` are fetch arguments that the
-/// user wants to see.
-pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> Result {
+/// Shows the variables at a place in the source.
+fn run_places(context: &Context, places: &Places, shown: &[&str], options: &Options) -> Result {
+    let all = places.all.iter();
+    let values: Vec<Values> = all
+        .map(|place| Values::known(place.values(), shown))
+        .collect();
+    let targets: Vec<String> = places
+        .all
+        .iter()
+        .map(|place| place.target.clone())
+        .collect();
+    let clause = context.whom.clause();
+    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
+        let fetch = values[index].shown_arguments();
+        vec![format!(
+            "p:{group}/{event} {}{fetch}{clause}",
+            targets[index]
+        )]
+    };
+    let options = &Options {
+        lacks_place: true,
+        ..*options
+    };
+    let text = &places.text;
+    let none = format!("{text}: never reached");
+    calls::run(
+        context,
+        "args",
+        &targets,
+        options,
+        &none,
+        commands,
+        |_, _, _| Vec::new(),
+        |index, record| {
+            let (holder, values) = (&places.all[index].holder, &values[index]);
+            Ok(if context.is_json {
+                json(record, Some(text), Some(holder), values, options)
+            } else {
+                show(record, text, Some(holder), values, options)
+            })
+        },
+    )
+}
+
+/// Runs the command. `text` chooses the functions, each of which gets an event, or is a place in the source. `variables`
+/// are those at the place that the user wants to see, and `shown` are fetch arguments.
+pub fn run(
+    context: &Context,
+    text: &str,
+    variables: &[&str],
+    shown: &[&str],
+    options: &Options,
+) -> Result {
+    let places = match variables {
+        [] => context.functions.places(text, &[])?,
+        _ => Some(context.functions.any_place(text, variables)?),
+    };
+    if let Some(places) = places {
+        return run_places(context, &places, shown, options);
+    }
     let functions = context.functions.each(text, Method::Kprobe)?;
     let values = Values::of_each(&context.functions, &functions, "", shown);
     say_unknown(context, &functions, &values);
@@ -104,9 +181,9 @@ pub fn run(context: &Context, text: &str, shown: &[&str], options: &Options) -> 
             let (function, values) = (&functions[index], &values[index]);
             Ok(if context.is_json {
                 let function = is_list(text).then_some(&**function);
-                json(record, function, values, options)
+                json(record, None, function, values, options)
             } else {
-                show(record, function, values, options)
+                show(record, function, None, values, options)
             })
         },
     )
@@ -122,9 +199,9 @@ mod tests {
         let mut record = Record::parse(line, "args").unwrap();
         let values = Values::default();
         let mut options = Options::default();
-        let text = show(&record, "f", &values, &options);
+        let text = show(&record, "f", None, &values, &options);
         assert_eq!(text, "cat-7  f(file=0x1, count=5)\n");
-        let text = json(&record, None, &values, &options);
+        let text = json(&record, None, None, &values, &options);
         assert!(text.starts_with("{\"time\":"));
         assert!(text.ends_with(
             ",\"cpu\":1,\"comm\":\"cat\",\"pid\":7,\"arguments\":{\"file\":\"0x1\",\"count\":5}}\n"
@@ -132,10 +209,10 @@ mod tests {
         options.has_stack = true;
         record.stack = vec!["g+0x1/0x2", "h+0x1/0x2 [m]"];
         assert_eq!(
-            show(&record, "f", &values, &options),
+            show(&record, "f", None, &values, &options),
             "cat-7  f(file=0x1, count=5)\n          g+0x1/0x2\n          h+0x1/0x2 [m]\n"
         );
-        let text = json(&record, None, &values, &options);
+        let text = json(&record, None, None, &values, &options);
         assert!(text.ends_with(",\"stack\":[\"g+0x1/0x2\",\"h+0x1/0x2 [m]\"]}\n"));
     }
 }

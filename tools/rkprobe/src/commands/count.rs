@@ -190,7 +190,14 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     if has_user_stack && !has_stacks {
         return Err(Failure::new("--user-stack needs --by stack"));
     }
-    let targets = context.functions.targets(pattern)?;
+    let places = context.functions.places(pattern, &[])?;
+    let targets = match &places {
+        Some(places) => {
+            let targets = places.all.iter().map(|place| place.target.clone());
+            Targets::all(targets.collect())
+        }
+        None => context.functions.targets(pattern)?,
+    };
     let (mut keys, mut names) = (vec!["func"], vec!["func"]);
     if let Some(by) = by {
         keys.push(by.key());
@@ -207,10 +214,10 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             true => format!(" if {}", context.whom.counted()),
             false => by.map_or("", By::field).to_string() + &count.clauses(),
         };
-        // `f` does not wait for a module.
-        let kind = match context.functions.awaited(pattern) {
-            Some(_) => "p",
-            None => "f",
+        // `f` does not wait for a module, and has no place inside a function.
+        let kind = match places.is_some() || context.functions.awaited(pattern).is_some() {
+            true => "p",
+            false => "f",
         };
         let command = |target: &String| vec![format!("{kind}:{group}/count {target}{end}")];
         targets.texts.iter().map(command).collect()

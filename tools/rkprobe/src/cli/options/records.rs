@@ -11,7 +11,10 @@ use clap::{
 
 use crate::stream;
 
-use super::flag;
+use super::{
+    flag,
+    words, //
+};
 
 /// The option of the number of calls.
 pub fn number() -> Arg {
@@ -39,8 +42,7 @@ pub fn show() -> Arg {
 
 /// The fetch arguments of `--show`.
 pub fn shown(matches: &ArgMatches) -> Vec<&str> {
-    let all = matches.get_many::<String>("show").into_iter().flatten();
-    all.map(String::as_str).collect()
+    words(matches, "show")
 }
 
 /// The option of the kernel's functions.
