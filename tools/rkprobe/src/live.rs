@@ -150,7 +150,10 @@ impl Context {
             return Ok(None);
         }
         let mut view = table.view(self.screen());
-        let mut terminal = Terminal::open()?;
+        // A terminal that does not control the process gives no keys.
+        let Ok(mut terminal) = Terminal::open() else {
+            return Ok(None);
+        };
         draw(&mut terminal, &mut view, table)?;
         Ok(Some((terminal, view)))
     }

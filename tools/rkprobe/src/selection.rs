@@ -308,7 +308,7 @@ pub fn exclude(chosen: &mut BTreeSet<Symbol<'_>>, parts: &[Part<'_>]) {
 }
 
 /// Says which functions of a list are not probed.
-fn leave_out(names: &[&str], why: &str) {
+pub fn leave_out(names: &[&str], why: &str) {
     const SHOWN: usize = 5;
 
     if names.is_empty() {

@@ -2,13 +2,17 @@
 
 //! Probes at places in the source: lines, and copies of functions that the compiler inlined.
 
+use std::collections::{
+    BTreeMap,
+    BTreeSet, //
+};
+
 use probe::btf::Btf;
 
 use crate::{
     btf,
     dwarf::Information,
     failure::{
-        note,
         Failure,
         Result, //
     },
@@ -17,7 +21,12 @@ use crate::{
         Method,
         Symbol, //
     },
-    selection::MAX_EACH,
+    selection::{
+        is_list,
+        leave_out,
+        split,
+        MAX_EACH, //
+    },
     sources::{
         Asked,
         Found,
@@ -25,6 +34,7 @@ use crate::{
         Site,
         Source, //
     },
+    suggest,
     value::Value, //
 };
 
@@ -47,13 +57,21 @@ pub struct Places {
 impl Functions {
     /// Finds a place in the source, with the values that the user wants to see. `None` if the text chooses functions.
     pub fn places(&self, text: &str, chosen: &[&str]) -> Result<Option<Places>> {
-        match Asked::parse(text) {
-            Some(asked) => self.ask(text, asked, chosen).map(Some),
-            None => match self.unknown(text) {
-                // The debug information alone can tell whether it is one.
-                Some(asked) => Ok(self.ask(text, asked, chosen).ok()),
-                None => Ok(None),
-            },
+        if let Some(asked) = Asked::parse(text) {
+            return self.find(text, asked, chosen).map(Some);
+        }
+        let Some(asked) = self.unknown(text) else {
+            return Ok(None);
+        };
+        // The debug information alone can tell whether a function without a symbol has copies.
+        let found = Information::open(asked.module).ok();
+        let found = found.and_then(|information| search(&information, asked, chosen).ok());
+        match found.filter(|found| !found.sites.is_empty()) {
+            Some(found) => self.probed(text, asked, chosen, found).map(Some),
+            None => {
+                let (module, name) = split(text);
+                Err(suggest::no_function(self, module, name))
+            }
         }
     }
 
@@ -62,86 +80,82 @@ impl Functions {
         if let Some(places) = self.places(text, chosen)? {
             return Ok(places);
         }
-        let (module, place) = text.split_once(':').unwrap_or(("", text));
-        let (function, offset) = place.split_once('+').unwrap_or((place, "0"));
+        let (module, function) = split(text);
+        let offset = text.split_once('+').map_or("0", |(_, offset)| offset);
         let number = match offset.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => offset.parse(),
         };
         let number = number.map_err(|_| Failure::new(format!("{text}: {offset} is no offset")))?;
-        let symbol = Symbol {
-            name: function,
-            module,
-        };
-        self.check(&symbol.full_name(), Method::Read)?;
+        self.check(text, Method::Read)?;
         let asked = Asked {
-            module,
+            module: module.unwrap_or(""),
             source: Source::Offset(function, number),
         };
-        self.ask(text, asked, chosen)
+        self.find(text, asked, chosen)
     }
 
     /// A name that no function has.
     fn unknown<'t>(&self, text: &'t str) -> Option<Asked<'t>> {
-        let (module, name) = text.split_once(':').unwrap_or(("", text));
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if self.waits || name.is_empty() || !name.bytes().all(is_letter) {
+        let (module, name) = split(text);
+        if self.waits || is_list(text) || text.contains(['+', '%']) {
             return None;
         }
-        let of_module = (!module.is_empty()).then_some(module);
-        // The kernel takes long to print its symbols.
-        let has_types = btf::with(of_module, |btf| btf.function(name).is_some());
-        let is_known = has_types == Some(true) || !self.named(name, of_module).is_empty();
+        // The kernel takes long to print its symbols, and not all users may read them.
+        let has_types = btf::with(module, |btf| btf.function(name).is_some());
+        let is_known = has_types == Some(true)
+            || self.symbols().is_empty()
+            || !self.named(name, module).is_empty();
         (!is_known).then_some(Asked {
-            module,
+            module: module.unwrap_or(""),
             source: Source::Copies(name),
         })
     }
 
-    fn ask(&self, text: &str, asked: Asked<'_>, chosen: &[&str]) -> Result<Places> {
+    fn find(&self, text: &str, asked: Asked<'_>, chosen: &[&str]) -> Result<Places> {
         let information = Information::open(asked.module);
-        let information =
-            information.map_err(|reason| Failure::new(format!("{text}: {reason}")))?;
-        let of_module = (!asked.module.is_empty()).then_some(asked.module);
-        let search = |btf: Option<&Btf<'_>>| {
-            let search = Search {
-                information: &information,
-                asked,
-                chosen,
-                btf,
-            };
-            search.find()
-        };
-        let found = btf::with(of_module, |btf| search(Some(btf))).unwrap_or_else(|| search(None));
+        let information = information.map_err(|why| Failure::new(format!("{text}: {why}")))?;
         let broken = |error| Failure::new(format!("{text}: broken debug information: {error}"));
-        let found = found.map_err(broken)?;
-        if found.sites.is_empty() {
-            return Err(no_code(text, asked, &found));
+        let found = search(&information, asked, chosen).map_err(broken)?;
+        match found.sites.is_empty() {
+            true => Err(no_code(text, asked, &found)),
+            false => self.probed(text, asked, chosen, found),
         }
+    }
+
+    /// The probes of what was found.
+    fn probed(
+        &self,
+        text: &str,
+        asked: Asked<'_>,
+        chosen: &[&str],
+        found: Found,
+    ) -> Result<Places> {
         check_choice(text, &found, chosen)?;
         let mut all = Vec::new();
-        let mut reasons = Vec::new();
+        let mut others: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for site in found.sites {
-            match self.target(asked.module, &site) {
-                Ok(target) => {
-                    let symbol = Symbol {
-                        name: &site.symbol,
-                        module: asked.module,
-                    };
-                    all.push(Place {
-                        target,
-                        holder: symbol.to_string(),
-                        site,
-                    })
+            let symbol = Symbol {
+                name: &site.symbol,
+                module: asked.module,
+            };
+            match self.why_no_probe(&site, symbol) {
+                None => all.push(Place {
+                    target: format!("{}+{:#x}", symbol.full_name(), site.offset),
+                    holder: symbol.to_string(),
+                    site,
+                }),
+                Some(why) => {
+                    others.entry(why).or_default().insert(site.symbol);
                 }
-                Err(why) => reasons.push(why),
             }
         }
-        reasons.dedup();
-        match (&all[..], &reasons[..]) {
-            ([], reasons) => return Err(Failure::new(reasons.join("; "))),
-            (_, []) => {}
-            (_, reasons) => note(format!("rkprobe: not probed: {}", reasons.join("; "))),
+        for (why, names) in &others {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            leave_out(&names, why);
+        }
+        if all.is_empty() {
+            return Err(Failure::new(format!("{text}: no code there can be probed")));
         }
         if all.len() > MAX_EACH {
             return Err(Failure::new(format!(
@@ -159,30 +173,39 @@ impl Functions {
         })
     }
 
-    /// What a probe takes for a site, or why it cannot have one.
-    fn target(&self, module: &str, site: &Site) -> std::result::Result<String, String> {
-        let of_module = (!module.is_empty()).then_some(module);
-        let name = &site.symbol;
-        let named = self.named(name, of_module);
-        let here = named.iter().find(|(_, symbol)| symbol.module == module);
-        // Without the list of symbols, the kernel decides.
-        if let Some((address, symbol)) = here {
-            if let Some(why) = self.why_not(address, *symbol, Method::Kprobe) {
-                return Err(format!("{name} {why}"));
-            }
-        }
+    /// Why a site cannot have a probe.
+    fn why_no_probe(&self, site: &Site, symbol: Symbol<'_>) -> Option<String> {
         if !site.is_single {
-            return Err(format!("several functions have the name {name}"));
+            return Some("several functions have the name".into());
         }
-        let full_name = Symbol { name, module }.full_name();
-        Ok(format!("{full_name}+{:#x}", site.offset))
+        let named = self.named(symbol.name, Some(symbol.module));
+        // Without the list of symbols, the kernel decides.
+        let (address, symbol) = named.first()?;
+        self.why_not(address, *symbol, Method::Kprobe)
     }
+}
+
+fn search(information: &Information, asked: Asked<'_>, chosen: &[&str]) -> gimli::Result<Found> {
+    let search = |btf: Option<&Btf<'_>>| {
+        let search = Search {
+            information,
+            asked,
+            chosen,
+            btf,
+        };
+        search.find()
+    };
+    let module = (!asked.module.is_empty()).then_some(asked.module);
+    btf::with(module, |btf| search(Some(btf))).unwrap_or_else(|| search(None))
 }
 
 /// The failure for a place without code.
 fn no_code(text: &str, asked: Asked<'_>, found: &Found) -> Failure {
     let is_known = found.is_known;
     Failure::new(match asked.source {
+        Source::Line(file, _) if !found.files.is_empty() => {
+            format!("{text}: {file} can be {}", found.files.join(", "))
+        }
         Source::Line(file, _) if !is_known => {
             let place = match asked.module {
                 "" => "the kernel",

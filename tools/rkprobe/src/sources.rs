@@ -100,6 +100,8 @@ pub struct Found {
     pub sites: Vec<Site>,
     /// Whether the file or the function exists.
     pub is_known: bool,
+    /// The files that the text can mean, if it can mean several.
+    pub files: Vec<String>,
     /// The next line that has code.
     pub next_line: Option<u64>,
 }
@@ -176,7 +178,7 @@ impl Rows {
     }
 }
 
-/// The files of a unit that have a wanted name, by their numbers.
+/// The wanted files of a unit, by their numbers.
 fn files<'d>(
     dwarf: &Dwarf<Bytes<'d>>,
     unit: &Unit<Bytes<'d>>,
@@ -195,9 +197,6 @@ fn files<'d>(
     let first = u64::from(header.version() < 5);
     for (number, file) in (first..).zip(header.file_names()) {
         let name = text(file.path_name())?;
-        if !is_wanted(name) {
-            continue;
-        }
         let directory = match file.directory_index() {
             0 => None,
             _ => file.directory(header),
@@ -207,15 +206,32 @@ fn files<'d>(
             "" | "." => name.into(),
             directory => format!("{directory}/{name}"),
         };
-        found.insert(number, path);
+        if is_wanted(&path) {
+            found.insert(number, path);
+        }
     }
     Ok(found)
 }
 
-/// Whether the path of a source file is the one that the user means, or ends with it.
-fn is_file(path: &str, wanted: &str) -> bool {
-    path.strip_suffix(wanted)
-        .is_some_and(|start| start.is_empty() || start.ends_with('/'))
+/// The directory in front of a path that ends with the one that the user means.
+fn directory<'p>(path: &'p str, wanted: &str) -> Option<&'p str> {
+    let start = path.strip_suffix(wanted)?;
+    (start.is_empty() || start.ends_with('/')).then_some(start)
+}
+
+/// The file that the user means: the one with this path in the directory of the source. If it can be one of several, all
+/// of them.
+fn meant<'p>(paths: &'p BTreeSet<String>, wanted: &str) -> Vec<&'p str> {
+    let start = |path: &'p String| directory(path, wanted).unwrap_or(path);
+    let is_first = |path: &&'p String| {
+        paths
+            .iter()
+            .all(|other| start(other).starts_with(start(path)))
+    };
+    match paths.iter().find(is_first) {
+        Some(path) => vec![path],
+        None => paths.iter().map(String::as_str).collect(),
+    }
 }
 
 /// The search in the debug information of the kernel or of a module.
@@ -238,6 +254,20 @@ impl<'s> Search<'s> {
             _ => None,
         };
         let mentions = function.map(|name| Mentions::of(self.information, name));
+        let file = match self.asked.source {
+            Source::Line(file, _) => {
+                let paths = self.paths(&dwarf, file)?;
+                found.is_known = !paths.is_empty();
+                match meant(&paths, file)[..] {
+                    [path] => path.to_owned(),
+                    ref several => {
+                        found.files = several.iter().map(|path| (*path).into()).collect();
+                        return Ok(found);
+                    }
+                }
+            }
+            _ => String::new(),
+        };
         let mut known = BTreeSet::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {
@@ -247,7 +277,7 @@ impl<'s> Search<'s> {
                 continue;
             }
             let sites = match self.asked.source {
-                Source::Line(file, line) => self.of_line(&dwarf, &unit, file, line, &mut found)?,
+                Source::Line(_, line) => self.of_line(&dwarf, &unit, &file, line, &mut found)?,
                 Source::Copies(name) => self.of_copies(&dwarf, &unit, name, &mut found)?,
                 Source::Offset(name, offset) => {
                     self.of_offset(&dwarf, &unit, name, offset, &mut found)?
@@ -259,13 +289,26 @@ impl<'s> Search<'s> {
             let rows = Rows::of(&dwarf, &unit)?;
             for (address, scope) in sites {
                 if known.insert(address) {
-                    let site = self.site(&dwarf, &unit, &scopes, &rows, address, scope)?;
+                    let place = (address, scope);
+                    let site = self.site(&dwarf, &unit, &scopes, &rows, &file, place)?;
                     found.sites.extend(site);
                 }
             }
         }
         found.sites.sort_by_key(|site| site.address);
         Ok(found)
+    }
+
+    /// The paths of the files that the user can mean.
+    fn paths(&self, dwarf: &Dwarf<Bytes<'s>>, file: &str) -> gimli::Result<BTreeSet<String>> {
+        let mut paths = BTreeSet::new();
+        let mut units = dwarf.units();
+        while let Some(header) = units.next()? {
+            let unit = dwarf.unit(header)?;
+            let found = files(dwarf, &unit, |path| directory(path, file).is_some())?;
+            paths.extend(found.into_values());
+        }
+        Ok(paths)
     }
 
     /// The first instruction of a line in each function, and in each copy of one.
@@ -277,13 +320,10 @@ impl<'s> Search<'s> {
         line: u64,
         found: &mut Found,
     ) -> gimli::Result<Option<(Scopes, Vec<(u64, usize)>)>> {
-        let last = file.rsplit('/').next().unwrap_or(file);
-        let mut files = files(dwarf, unit, |name| name.ends_with(last))?;
-        files.retain(|_, path| is_file(path, file));
+        let files = files(dwarf, unit, |path| path == file)?;
         if files.is_empty() {
             return Ok(None);
         }
-        found.is_known = true;
         let scopes = Scopes::of(dwarf, unit)?;
         let mut places = Vec::new();
         for row in &Rows::of(dwarf, unit)?.rows {
@@ -368,15 +408,15 @@ impl<'s> Search<'s> {
         Ok(Some((scopes, sites)))
     }
 
-    /// The site at an address, in a scope.
+    /// The site at an address, in a scope. `file` is that of a line.
     fn site(
         &self,
         dwarf: &Dwarf<Bytes<'s>>,
         unit: &Unit<Bytes<'s>>,
         scopes: &Scopes,
         rows: &Rows,
-        address: u64,
-        scope: usize,
+        file: &str,
+        (address, scope): (u64, usize),
     ) -> gimli::Result<Option<Site>> {
         let (Some(holder), Some((start, names))) =
             (scopes.holder(scope), self.information.symbols_at(address))
@@ -400,6 +440,11 @@ impl<'s> Search<'s> {
             return Ok(None);
         };
         let line = rows.line_at(address);
+        let line = match self.asked.source {
+            // Several lines, also those of other files, can begin at one instruction.
+            Source::Line(_, number) => Some((file.into(), number)),
+            _ => line,
+        };
         let variables = visible(&place, scopes, scope)?;
         let listed = |variable: &Variable<'s>| -> gimli::Result<Listed> {
             let value = place.value(variable, "", variable.name, self.btf);
@@ -451,7 +496,161 @@ fn next_line(
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        env,
+        fs,
+        process::{
+            self,
+            Command, //
+        }, //
+    };
+
+    use object::Object;
+
+    use crate::kinds::Kind;
+
     use super::*;
+
+    const PROGRAM: &str = "\
+struct item { const char *name; int x : 3, y : 5; enum { RED = 1, GREEN } color; char tag[8];
+    struct { short z; }; struct item *next; struct other *other; };
+volatile int result;
+static inline __attribute__((always_inline)) int copied(struct item *item, int n) {
+    return result = item->z + n;
+}
+int one(struct item *item, int n) { return copied(item, n) + 1; }
+int two(struct item *item, int n) { return copied(item->next, n) + copied(item, 7); }
+int local(struct item *item, int n) {
+    int gone = n + n;
+
+    result = n;
+    return item->z;
+}
+";
+
+    /// What is found in a module with this program.
+    fn of_program(asks: &[(Source<'_>, &[&str])]) -> Vec<Found> {
+        let directory = env::temp_dir().join(format!("rkprobe-sources-{}", process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("m.c"), PROGRAM).unwrap();
+        let status = Command::new("cc")
+            .args(["-g", "-O2", "-fcf-protection=none", "-r", "-nostdlib"])
+            .args(["-Wl,--build-id", "-o", "m.ko", "m.c"])
+            .current_dir(&directory)
+            .status();
+        let path = directory.join("m.ko");
+        let bytes = fs::read(&path).unwrap_or_default();
+        let information = object::File::parse(&*bytes).ok().and_then(|object| {
+            let id = object.build_id().ok()??;
+            Information::read(&path, id)
+        });
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(status.unwrap().success());
+        let information = information.unwrap();
+        let find = |(source, chosen): &(Source<'_>, &[&str])| {
+            let search = Search {
+                information: &information,
+                asked: Asked {
+                    module: "m",
+                    source: *source,
+                },
+                chosen,
+                btf: None,
+            };
+            search.find().unwrap()
+        };
+        asks.iter().map(find).collect()
+    }
+
+    #[test]
+    fn finds_lines_and_copies_with_their_variables() {
+        let members = [
+            "item->name",
+            "item->x",
+            "item->y",
+            "item->color",
+            "item->tag",
+            "z=item->z",
+            "item->next->z",
+            "item.z",
+            "item->none",
+            "item->other->a",
+            "n",
+            "none",
+        ];
+        let found = of_program(&[
+            (Source::Copies("copied"), &[]),
+            (Source::Offset("local", 0), &members),
+            (Source::Line("m.c", 12), &["n"]),
+            (Source::Line("m.c", 11), &[]),
+            (Source::Line("n.c", 11), &[]),
+            (Source::Copies("one"), &[]),
+        ]);
+        let [copies, entry, line, empty, other, whole] = &found[..] else {
+            panic!();
+        };
+        let holders: Vec<&str> = copies.sites.iter().map(|site| &*site.symbol).collect();
+        assert_eq!(holders, ["one", "two", "two"]);
+        let second = copies.sites[2].variables.iter();
+        let names: Vec<&str> = second.map(|listed| &*listed.name).collect();
+        assert_eq!(names, ["item", "n"]);
+
+        let chosen = &entry.sites[0].chosen;
+        let kinds: Vec<Option<&Kind>> = chosen
+            .iter()
+            .map(|value| value.as_ref().ok().map(|value| &value.kind))
+            .collect();
+        let colors = Kind::Names(vec![("RED".into(), 1), ("GREEN".into(), 2)]);
+        let plain = Some(&Kind::Plain);
+        assert_eq!(
+            kinds[..7],
+            [
+                Some(&Kind::Text(None)),
+                plain,
+                plain,
+                Some(&colors),
+                plain,
+                plain,
+                plain
+            ]
+        );
+        let errors = chosen.iter().filter_map(|value| value.as_ref().err());
+        let errors: Vec<&str> = errors.map(String::as_str).collect();
+        assert_eq!(
+            errors,
+            [
+                "item is a pointer: write -> instead of .",
+                "struct item has no member none here",
+                "struct other has no member a here",
+                "no variable none",
+            ]
+        );
+        let fetch = |index: usize| &*chosen[index].as_ref().unwrap().fetch;
+        let register = fetch(10).strip_prefix("n=%").unwrap();
+        assert!(register.ends_with(":s32"), "{register}");
+        for (index, start, end) in [
+            (0, "name_at=+0(%", "):string"),
+            (1, "x=+8(%", "):b3@0/32"),
+            (2, "y=+8(%", "):b5@3/32"),
+            (3, "color=+12(%", "):u32"),
+            (4, "tag=+16(%", "):string"),
+            (5, "z=+24(%", "):s16"),
+            (6, "z=+24(+32(%", ")):s16"),
+        ] {
+            let fetch = fetch(index);
+            assert!(fetch.starts_with(start) && fetch.ends_with(end), "{fetch}");
+        }
+
+        assert_eq!(line.sites.len(), 1);
+        assert_eq!(line.sites[0].line, Some(("m.c".into(), 12)));
+        assert!(line.sites[0].chosen[0].is_ok());
+        let listed = line.sites[0].variables.iter();
+        let types: Vec<&str> = listed.map(|listed| &*listed.ty).collect();
+        assert_eq!(types, ["struct item *", "int", "int"]);
+
+        assert_eq!((empty.sites.len(), empty.next_line), (0, Some(12)));
+        assert!(empty.is_known && !other.is_known && !whole.is_known);
+    }
 
     #[test]
     fn reads_places() {
@@ -467,10 +666,16 @@ mod tests {
 
     #[test]
     fn a_file_has_the_end_of_its_path() {
-        assert!(is_file("/build/fs/read_write.c", "fs/read_write.c"));
-        assert!(is_file("fs/read_write.c", "fs/read_write.c"));
-        assert!(is_file("fs/read_write.c", "read_write.c"));
-        assert!(!is_file("fs/read_write.c", "write.c"));
+        assert_eq!(directory("/b/fs/read.c", "fs/read.c"), Some("/b/"));
+        assert_eq!(directory("fs/read.c", "fs/read.c"), Some(""));
+        assert_eq!(directory("fs/read.c", "ead.c"), None);
+        let paths = |all: &[&str]| all.iter().map(|path| (*path).to_string()).collect();
+        let relative = paths(&["mm/mmap.c", "arch/x86/mm/mmap.c"]);
+        assert_eq!(meant(&relative, "mm/mmap.c"), ["mm/mmap.c"]);
+        assert_eq!(meant(&relative, "mmap.c").len(), 2);
+        let whole = paths(&["/b/mm/mmap.c", "/b/arch/x86/mm/mmap.c"]);
+        assert_eq!(meant(&whole, "mm/mmap.c"), ["/b/mm/mmap.c"]);
+        assert!(meant(&paths(&[]), "mm/mmap.c").is_empty());
     }
 
     #[test]
@@ -483,70 +688,6 @@ mod tests {
         ] {
             let choice = Choice::parse(text);
             assert_eq!((choice.name, choice.variable, choice.path), expected);
-        }
-    }
-}
-#[cfg(test)]
-mod scratch {
-    use super::*;
-    use object::Object;
-    #[test]
-    fn scratch() {
-        let Ok(path) = std::env::var("VMLINUX") else {
-            return;
-        };
-        let bytes = std::fs::read(&path).unwrap();
-        let id = object::File::parse(&*bytes)
-            .unwrap()
-            .build_id()
-            .unwrap()
-            .unwrap()
-            .to_vec();
-        drop(bytes);
-        let t = std::time::Instant::now();
-        let information = Information::read(path.as_ref(), &id).unwrap();
-        println!("read {:?}", t.elapsed());
-        for text in std::env::var("ASK").unwrap().split_whitespace() {
-            let mut words = text.split(',');
-            let text = words.next().unwrap();
-            let chosen: Vec<&str> = words.collect();
-            let asked = Asked::parse(text).unwrap_or_else(|| {
-                let (f, o) = text.split_once('+').unwrap_or((text, "0"));
-                Asked {
-                    module: "",
-                    source: Source::Offset(f, o.parse().unwrap()),
-                }
-            });
-            let t = std::time::Instant::now();
-            let search = Search {
-                information: &information,
-                asked,
-                chosen: &chosen,
-                btf: None,
-            };
-            let found = search.find().unwrap();
-            println!(
-                "{text}: {} sites, known {}, next {:?}, {:?}",
-                found.sites.len(),
-                found.is_known,
-                found.next_line,
-                t.elapsed()
-            );
-            for site in found.sites.iter().take(6) {
-                println!(
-                    "  {}+{} single {} {:?}",
-                    site.symbol, site.offset, site.is_single, site.line
-                );
-                for v in &site.variables {
-                    match &v.value {
-                        Ok(value) => println!("    {} {}: {}", v.ty, v.name, value.fetch),
-                        Err(why) => println!("    {} {}: -- {why} next {:?}", v.ty, v.name, v.next),
-                    }
-                }
-                for v in &site.chosen {
-                    println!("    chosen {:?}", v.as_ref().map(|v| &v.fetch));
-                }
-            }
         }
     }
 }

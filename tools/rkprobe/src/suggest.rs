@@ -113,7 +113,8 @@ fn meant(
             true => " and others",
             false => "",
         };
-        return format!("{unknown}: the compiler inlined it") + &list(" into ", &shown) + more;
+        let known = format!("{unknown}: the compiler inlined it") + &list(" into ", &shown) + more;
+        return known + "; count and args take its copies";
     }
     let names = functions
         .traceable()
@@ -228,7 +229,8 @@ mod tests {
         ] {
             let holders = || Some(holders.iter().map(|name| name.to_string()).collect());
             let meant = meant(&functions(), None, "vfs_raed", "", holders);
-            assert_eq!(meant, format!("{inlined}{expected}"));
+            let end = "; count and args take its copies";
+            assert_eq!(meant, format!("{inlined}{expected}{end}"));
         }
     }
 

@@ -2,7 +2,13 @@
 
 //! `rkprobe count FUNCTIONS`: which functions are called how often? The kernel counts by function.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    collections::{
+        btree_map::Entry,
+        BTreeMap, //
+    }, //
+};
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -96,6 +102,8 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
+    /// Whether they are places in functions. A function can have several.
+    has_places: bool,
     by: Option<By>,
     has_stacks: bool,
 }
@@ -130,6 +138,9 @@ impl Question for Counted<'_> {
                 calls: row.hits,
             })
             .collect();
+        if self.has_places {
+            rows = merged(rows);
+        }
         rows.sort_by_cached_key(|row| {
             (Reverse(row.calls), row.function.clone(), row.group.clone())
         });
@@ -181,6 +192,21 @@ impl Counted<'_> {
         let bar = |row: &Calls| row.bar(self.has_stacks);
         rows.iter().map(bar).collect()
     }
+}
+
+/// One row for all places of a function, or of each of its groups.
+fn merged(rows: Vec<Calls>) -> Vec<Calls> {
+    let mut all: BTreeMap<(String, Option<String>), Calls> = BTreeMap::new();
+    for row in rows {
+        let key = (row.function.clone(), row.group.clone());
+        match all.entry(key) {
+            Entry::Occupied(mut known) => known.get_mut().calls += row.calls,
+            Entry::Vacant(place) => {
+                place.insert(row);
+            }
+        }
+    }
+    all.into_values().collect()
 }
 
 /// Runs the command. `by` divides the calls of a function.
@@ -241,6 +267,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     let question = Counted {
         text: pattern,
         targets,
+        has_places: places.is_some(),
         by,
         has_stacks,
     };
@@ -260,6 +287,7 @@ mod tests {
         let mut question = Counted {
             text: "x",
             targets: Targets::all(Vec::new()),
+            has_places: false,
             by: Some(By::Stack),
             has_stacks: true,
         };
