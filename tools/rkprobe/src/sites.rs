@@ -237,7 +237,7 @@ fn check_choice(text: &str, found: &Found, chosen: &[&str]) -> Result {
         }
         let why = values.clone().find_map(|value| value.as_ref().err());
         let variable = choice.split_once('=').map_or(*choice, |(_, fetch)| fetch);
-        let variable = variable.split(['-', '.']).next().unwrap_or(variable);
+        let variable = variable.split(['-', '.', ':']).next().unwrap_or(variable);
         let listed = || found.sites.iter().flat_map(|site| &site.variables);
         let next = listed().find(|listed| listed.name == variable && listed.value.is_err());
         let next = next.and_then(|listed| listed.next);

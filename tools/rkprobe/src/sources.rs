@@ -106,11 +106,12 @@ pub struct Found {
     pub next_line: Option<u64>,
 }
 
-/// A value that the user wants to see: `[NAME=]VARIABLE`, with members behind it.
+/// A value that the user wants to see: `[NAME=]VARIABLE[:TYPE]`, with members behind the variable.
 struct Choice<'c> {
     name: &'c str,
     variable: &'c str,
     path: &'c str,
+    ty: Option<&'c str>,
 }
 
 impl<'c> Choice<'c> {
@@ -119,6 +120,10 @@ impl<'c> Choice<'c> {
             Some((name, fetch)) => (Some(name), fetch),
             None => (None, text),
         };
+        let (fetch, ty) = match fetch.split_once(':') {
+            Some((fetch, ty)) => (fetch, Some(ty)),
+            None => (fetch, None),
+        };
         let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
         let (variable, path) = fetch.split_at(end);
         let last = fetch.rsplit(['>', '.']).next().unwrap_or(fetch);
@@ -126,6 +131,7 @@ impl<'c> Choice<'c> {
             name: name.unwrap_or(last),
             variable,
             path,
+            ty,
         }
     }
 }
@@ -238,7 +244,7 @@ fn meant<'p>(paths: &'p BTreeSet<String>, wanted: &str) -> Vec<&'p str> {
 pub struct Search<'s> {
     pub information: &'s Information,
     pub asked: Asked<'s>,
-    /// The values that the user wants to see, as `[NAME=]VARIABLE[->MEMBER]`.
+    /// The values that the user wants to see, as `[NAME=]VARIABLE[->MEMBER][:TYPE]`.
     pub chosen: &'s [&'s str],
     /// Types with names of their own.
     pub btf: Option<&'s Btf<'s>>,
@@ -447,7 +453,8 @@ impl<'s> Search<'s> {
         };
         let variables = visible(&place, scopes, scope)?;
         let listed = |variable: &Variable<'s>| -> gimli::Result<Listed> {
-            let value = place.value(variable, "", variable.name, self.btf);
+            let found = place.locate(variable, "");
+            let value = found.and_then(|found| place.value(&found, variable.name, self.btf));
             let next = match (&variable.location, &line) {
                 (Err(_), Some(line)) => next_line(&place, rows, variable, line)?,
                 _ => None,
@@ -463,7 +470,11 @@ impl<'s> Search<'s> {
             let choice = Choice::parse(choice);
             let variable = variables.iter().find(|other| other.name == choice.variable);
             let variable = variable.ok_or_else(|| format!("no variable {}", choice.variable))?;
-            place.value(variable, choice.path, choice.name, self.btf)
+            let found = place.locate(variable, choice.path)?;
+            match choice.ty {
+                Some(ty) => place.typed(&found, choice.name, ty),
+                None => place.value(&found, choice.name, self.btf),
+            }
         };
         Ok(Some(Site {
             address,
@@ -577,6 +588,9 @@ int local(struct item *item, int n) {
             "item->other->a",
             "n",
             "none",
+            "item->name:x64",
+            "t=item->tag:string",
+            "s=item->name:string",
         ];
         let found = of_program(&[
             (Source::Copies("copied"), &[]),
@@ -636,6 +650,9 @@ int local(struct item *item, int n) {
             (4, "tag=+16(%", "):string"),
             (5, "z=+24(%", "):s16"),
             (6, "z=+24(+32(%", ")):s16"),
+            (12, "name=+0(%", "):x64"),
+            (13, "t=+16(%", "):string"),
+            (14, "s=+0(+0(%", ")):string"),
         ] {
             let fetch = fetch(index);
             assert!(fetch.starts_with(start) && fetch.ends_with(end), "{fetch}");
@@ -681,13 +698,14 @@ int local(struct item *item, int n) {
     #[test]
     fn a_choice_has_the_name_of_its_last_member() {
         for (text, expected) in [
-            ("file", ("file", "file", "")),
-            ("sb->s_flags", ("s_flags", "sb", "->s_flags")),
-            ("a.b->c", ("c", "a", ".b->c")),
-            ("x=a->b", ("x", "a", "->b")),
+            ("file", ("file", "file", "", None)),
+            ("sb->s_flags", ("s_flags", "sb", "->s_flags", None)),
+            ("a.b->c:x8", ("c", "a", ".b->c", Some("x8"))),
+            ("x=a->b", ("x", "a", "->b", None)),
         ] {
             let choice = Choice::parse(text);
-            assert_eq!((choice.name, choice.variable, choice.path), expected);
+            let parts = (choice.name, choice.variable, choice.path, choice.ty);
+            assert_eq!(parts, expected);
         }
     }
 }

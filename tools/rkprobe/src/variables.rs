@@ -111,6 +111,16 @@ impl Type<'_, '_> {
     }
 }
 
+/// A value in the kernel's memory or registers.
+pub struct Located {
+    location: Location,
+    ty: Option<UnitOffset>,
+    /// The width of a bitfield, and its first bit.
+    bits: Option<(u64, u64)>,
+    /// The variable, or the last member.
+    name: String,
+}
+
 /// A member of a structure.
 struct Member {
     offset: i64,
@@ -232,14 +242,8 @@ impl<'p, 'd> Place<'p, 'd> {
         Ok(Some(all))
     }
 
-    /// The value of a variable, or of a member below it: `VARIABLE`, or `VARIABLE->A.B`.
-    pub fn value(
-        &self,
-        variable: &Variable<'d>,
-        path: &str,
-        name: &str,
-        btf: Option<&Btf<'_>>,
-    ) -> Result<Value, String> {
+    /// Finds a variable, or a member below it: `path` is `->A.B`.
+    pub fn locate(&self, variable: &Variable<'d>, path: &str) -> Result<Located, String> {
         let broken = |error: gimli::Error| error.to_string();
         let mut location = variable
             .location
@@ -289,7 +293,26 @@ impl<'p, 'd> Place<'p, 'd> {
             };
             (ty, bits, last) = (found.ty, found.bits, member);
         }
-        self.describe(&location, ty, bits, last, name, btf)
+        Ok(Located {
+            location,
+            ty,
+            bits,
+            name: last.into(),
+        })
+    }
+
+    /// The value as a type of fetch arguments that the user chose.
+    pub fn typed(&self, found: &Located, name: &str, ty: &str) -> Result<Value, String> {
+        let resolved = self.resolve(found.ty).map_err(|error| error.to_string())?;
+        let fetch = self.address(&found.location)?;
+        // A string is behind its address.
+        let is_behind =
+            resolved.tag() == Some(gimli::DW_TAG_pointer_type) && ty.ends_with("string");
+        let fetch = match is_behind {
+            true => memory(&fetch, 0),
+            false => fetch,
+        };
+        Ok(Value::plain(&format!("{name}={fetch}:{ty}")))
     }
 
     /// The fetch argument of what is at a location.
@@ -355,16 +378,15 @@ impl<'p, 'd> Place<'p, 'd> {
         Ok(None)
     }
 
-    /// The value at a location. The type decides how people read it, as [`kind`](crate::kinds::kind) does by BTF.
-    fn describe(
+    /// The value as people read it, by its type, as [`kind`](crate::kinds::kind) does by BTF.
+    pub fn value(
         &self,
-        location: &Location,
-        ty: Option<UnitOffset>,
-        bits: Option<(u64, u64)>,
-        last: &str,
+        found: &Located,
         name: &str,
         btf: Option<&Btf<'_>>,
     ) -> Result<Value, String> {
+        let (location, last) = (&found.location, &*found.name);
+        let (ty, bits) = (found.ty, found.bits);
         let broken = |error: gimli::Error| error.to_string();
         let resolved = self.resolve(ty).map_err(broken)?;
         let target = |ty: &Type<'p, 'd>| {
