@@ -13,6 +13,7 @@ use crate::{
     btf,
     dwarf::Information,
     failure::{
+        note,
         Failure,
         Result, //
     },
@@ -157,6 +158,7 @@ impl Functions {
         if all.is_empty() {
             return Err(Failure::new(format!("{text}: no code there can be probed")));
         }
+        say_unreadable(&all, chosen);
         if all.len() > MAX_EACH {
             return Err(Failure::new(format!(
                 "{text} has code in {} places: each needs its own probe, and at most {MAX_EACH} can have one",
@@ -255,6 +257,24 @@ fn check_choice(text: &str, found: &Found, chosen: &[&str]) -> Result {
         return Err(Failure::new(format!("{text}: {choice}: {why}{hint}")));
     }
     Ok(())
+}
+
+/// Says where a value that the user wants to see cannot be read, if it can elsewhere.
+fn say_unreadable(places: &[Place], chosen: &[&str]) {
+    let mut all: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for place in places {
+        for (choice, value) in chosen.iter().zip(&place.site.chosen) {
+            if let Err(why) = value {
+                all.entry((choice, why)).or_default().push(&place.target);
+            }
+        }
+    }
+    for ((choice, why), targets) in all {
+        note(format!(
+            "rkprobe: {choice} at {}: {why}",
+            targets.join(", ")
+        ));
+    }
 }
 
 impl Place {
