@@ -82,8 +82,7 @@ impl Scopes {
                 }
                 gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter => {
                     // Members of types have other parents.
-                    if let Some((above, scope)) = parent.filter(|(above, _)| above + 1 == depth) {
-                        debug_assert!(*above < depth);
+                    if let Some((_, scope)) = parent.filter(|(above, _)| above + 1 == depth) {
                         all[*scope].variables.push(entry.offset());
                     }
                 }

@@ -4,7 +4,8 @@
 
 use std::collections::{
     BTreeMap,
-    BTreeSet, //
+    BTreeSet,
+    HashSet, //
 };
 
 use probe::btf::Btf;
@@ -39,8 +40,8 @@ use crate::{
     value::Value, //
 };
 
-/// The code of a place in the source.
-pub struct Place {
+/// A site that can have a probe.
+pub struct ProbedSite {
     /// What a probe takes for it.
     pub target: String,
     /// The function that contains it, as the kernel prints it.
@@ -48,16 +49,16 @@ pub struct Place {
     pub site: Site,
 }
 
-/// A place in the source.
-pub struct Places {
+/// The sites of a place in the source.
+pub struct ProbedSites {
     /// As the user wrote it, without what only says that it is one.
     pub text: String,
-    pub all: Vec<Place>,
+    pub all: Vec<ProbedSite>,
 }
 
 impl Functions {
     /// Finds a place in the source, with the values that the user wants to see. `None` if the text chooses functions.
-    pub fn places(&self, text: &str, chosen: &[&str]) -> Result<Option<Places>> {
+    pub fn sites(&self, text: &str, chosen: &[&str]) -> Result<Option<ProbedSites>> {
         if let Some(asked) = Asked::parse(text) {
             return self.find(text, asked, chosen).map(Some);
         }
@@ -77,9 +78,9 @@ impl Functions {
     }
 
     /// Finds any place in the code: also `[MODULE:]FUNCTION[+OFFSET]`.
-    pub fn any_place(&self, text: &str, chosen: &[&str]) -> Result<Places> {
-        if let Some(places) = self.places(text, chosen)? {
-            return Ok(places);
+    pub fn any_sites(&self, text: &str, chosen: &[&str]) -> Result<ProbedSites> {
+        if let Some(sites) = self.sites(text, chosen)? {
+            return Ok(sites);
         }
         let (module, function) = split(text);
         let offset = text.split_once('+').map_or("0", |(_, offset)| offset);
@@ -113,7 +114,7 @@ impl Functions {
         })
     }
 
-    fn find(&self, text: &str, asked: Asked<'_>, chosen: &[&str]) -> Result<Places> {
+    fn find(&self, text: &str, asked: Asked<'_>, chosen: &[&str]) -> Result<ProbedSites> {
         let information = Information::open(asked.module);
         let information = information.map_err(|why| Failure::new(format!("{text}: {why}")))?;
         let broken = |error| Failure::new(format!("{text}: broken debug information: {error}"));
@@ -131,8 +132,9 @@ impl Functions {
         asked: Asked<'_>,
         chosen: &[&str],
         found: Found,
-    ) -> Result<Places> {
+    ) -> Result<ProbedSites> {
         check_choice(text, &found, chosen)?;
+        let traceable: HashSet<Symbol<'_>> = self.traceable().collect();
         let mut all = Vec::new();
         let mut others: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for site in found.sites {
@@ -140,8 +142,8 @@ impl Functions {
                 name: &site.symbol,
                 module: asked.module,
             };
-            match self.why_no_probe(&site, symbol) {
-                None => all.push(Place {
+            match self.why_no_probe(&site, symbol, &traceable) {
+                None => all.push(ProbedSite {
                     target: format!("{}+{:#x}", symbol.full_name(), site.offset),
                     holder: symbol.to_string(),
                     site,
@@ -169,16 +171,25 @@ impl Functions {
             Source::Copies(name) => name,
             _ => text,
         };
-        Ok(Places {
+        Ok(ProbedSites {
             text: text.into(),
             all,
         })
     }
 
-    /// Why a site cannot have a probe.
-    fn why_no_probe(&self, site: &Site, symbol: Symbol<'_>) -> Option<String> {
+    /// Why a site cannot have a probe. `traceable` are the functions that ftrace can trace.
+    fn why_no_probe(
+        &self,
+        site: &Site,
+        symbol: Symbol<'_>,
+        traceable: &HashSet<Symbol<'_>>,
+    ) -> Option<String> {
         if !site.is_single {
             return Some("several functions have the name".into());
+        }
+        // To look for the address in the list of symbols takes long.
+        if traceable.contains(&symbol) && self.blacklisted().all(|other| other != symbol) {
+            return None;
         }
         let named = self.named(symbol.name, Some(symbol.module));
         // Without the list of symbols, the kernel decides.
@@ -260,12 +271,12 @@ fn check_choice(text: &str, found: &Found, chosen: &[&str]) -> Result {
 }
 
 /// Says where a value that the user wants to see cannot be read, if it can elsewhere.
-fn say_unreadable(places: &[Place], chosen: &[&str]) {
+fn say_unreadable(sites: &[ProbedSite], chosen: &[&str]) {
     let mut all: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for place in places {
-        for (choice, value) in chosen.iter().zip(&place.site.chosen) {
+    for site in sites {
+        for (choice, value) in chosen.iter().zip(&site.site.chosen) {
             if let Err(why) = value {
-                all.entry((choice, why)).or_default().push(&place.target);
+                all.entry((choice, why)).or_default().push(&site.target);
             }
         }
     }
@@ -277,7 +288,7 @@ fn say_unreadable(places: &[Place], chosen: &[&str]) {
     }
 }
 
-impl Place {
+impl ProbedSite {
     /// The values to record: those that the user wants to see, or all that can be read.
     pub fn values(&self) -> Vec<Value> {
         if self.site.chosen.is_empty() {

@@ -15,7 +15,7 @@ use crate::{
     probes,
     record::Record,
     selection::is_list,
-    sites::Places,
+    sites::ProbedSites,
     stream::Options,
     values::{
         Members,
@@ -86,16 +86,12 @@ fn say_unknown(context: &Context, functions: &[String], values: &[Values]) {
 }
 
 /// Shows the variables at a place in the source.
-fn run_places(context: &Context, places: &Places, shown: &[&str], options: &Options) -> Result {
-    let all = places.all.iter();
+fn run_sites(context: &Context, sites: &ProbedSites, shown: &[&str], options: &Options) -> Result {
+    let all = sites.all.iter();
     let values: Vec<Values> = all
-        .map(|place| Values::known(place.values(), shown))
+        .map(|site| Values::known(site.values(), shown))
         .collect();
-    let targets: Vec<String> = places
-        .all
-        .iter()
-        .map(|place| place.target.clone())
-        .collect();
+    let targets: Vec<String> = sites.all.iter().map(|site| site.target.clone()).collect();
     let clause = context.whom.clause();
     let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
         let fetch = values[index].shown_arguments();
@@ -108,7 +104,7 @@ fn run_places(context: &Context, places: &Places, shown: &[&str], options: &Opti
         lacks_place: true,
         ..*options
     };
-    let text = &places.text;
+    let text = &sites.text;
     let none = format!("{text}: never reached");
     calls::run(
         context,
@@ -119,7 +115,7 @@ fn run_places(context: &Context, places: &Places, shown: &[&str], options: &Opti
         commands,
         |_, _, _| Vec::new(),
         |index, record| {
-            let (holder, values) = (&places.all[index].holder, &values[index]);
+            let (holder, values) = (&sites.all[index].holder, &values[index]);
             Ok(if context.is_json {
                 json(record, Some(text), Some(holder), values, options)
             } else {
@@ -138,12 +134,12 @@ pub fn run(
     shown: &[&str],
     options: &Options,
 ) -> Result {
-    let places = match variables {
-        [] => context.functions.places(text, &[])?,
-        _ => Some(context.functions.any_place(text, variables)?),
+    let sites = match variables {
+        [] => context.functions.sites(text, &[])?,
+        _ => Some(context.functions.any_sites(text, variables)?),
     };
-    if let Some(places) = places {
-        return run_places(context, &places, shown, options);
+    if let Some(sites) = sites {
+        return run_sites(context, &sites, shown, options);
     }
     let functions = context.functions.each(text, Method::Kprobe)?;
     let values = Values::of_each(&context.functions, &functions, "", shown);

@@ -103,7 +103,7 @@ struct Counted<'a> {
     text: &'a str,
     targets: Targets,
     /// Whether they are places in functions. A function can have several.
-    has_places: bool,
+    has_sites: bool,
     by: Option<By>,
     has_stacks: bool,
 }
@@ -138,7 +138,7 @@ impl Question for Counted<'_> {
                 calls: row.hits,
             })
             .collect();
-        if self.has_places {
+        if self.has_sites {
             rows = merged(rows);
         }
         rows.sort_by_cached_key(|row| {
@@ -216,10 +216,10 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     if has_user_stack && !has_stacks {
         return Err(Failure::new("--user-stack needs --by stack"));
     }
-    let places = context.functions.places(pattern, &[])?;
-    let targets = match &places {
-        Some(places) => {
-            let targets = places.all.iter().map(|place| place.target.clone());
+    let sites = context.functions.sites(pattern, &[])?;
+    let targets = match &sites {
+        Some(sites) => {
+            let targets = sites.all.iter().map(|site| site.target.clone());
             Targets::all(targets.collect())
         }
         None => context.functions.targets(pattern)?,
@@ -241,7 +241,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             false => by.map_or("", By::field).to_string() + &count.clauses(),
         };
         // `f` does not wait for a module, and has no place inside a function.
-        let kind = match places.is_some() || context.functions.awaited(pattern).is_some() {
+        let kind = match sites.is_some() || context.functions.awaited(pattern).is_some() {
             true => "p",
             false => "f",
         };
@@ -267,7 +267,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     let question = Counted {
         text: pattern,
         targets,
-        has_places: places.is_some(),
+        has_sites: sites.is_some(),
         by,
         has_stacks,
     };
@@ -287,7 +287,7 @@ mod tests {
         let mut question = Counted {
             text: "x",
             targets: Targets::all(Vec::new()),
-            has_places: false,
+            has_sites: false,
             by: Some(By::Stack),
             has_stacks: true,
         };

@@ -8,8 +8,8 @@ use crate::{
     context::Context,
     failure::Result,
     sites::{
-        Place,
-        Places, //
+        ProbedSite,
+        ProbedSites, //
     },
     sources::Listed, //
 };
@@ -54,12 +54,12 @@ fn fetch(listed: &Listed) -> Option<&str> {
     Some(last.split_once('=').map_or(last, |(_, fetch)| fetch))
 }
 
-fn line(place: &Place) -> Option<String> {
-    let line = place.site.line.as_ref();
+fn line(site: &ProbedSite) -> Option<String> {
+    let line = site.site.line.as_ref();
     line.map(|(file, line)| format!("{file}:{line}"))
 }
 
-fn json(place: &Place) -> Site<'_> {
+fn json(place: &ProbedSite) -> Site<'_> {
     let variables = place.site.variables.iter();
     let variables = variables.map(|listed| Variable {
         name: &listed.name,
@@ -76,7 +76,7 @@ fn json(place: &Place) -> Site<'_> {
     }
 }
 
-fn show(place: &Place) -> String {
+fn show(place: &ProbedSite) -> String {
     let all = &place.site.variables;
     let width = |text: fn(&Listed) -> &str| {
         let widths = all.iter().map(|listed| text(listed).chars().count());
@@ -104,7 +104,7 @@ fn show(place: &Place) -> String {
 
 /// Runs the command.
 pub fn run(context: &Context, text: &str) -> Result {
-    let Places { text, all } = context.functions.any_place(text, &[])?;
+    let ProbedSites { text, all } = context.functions.any_sites(text, &[])?;
     if !context.is_json {
         return context.print(&all.iter().map(show).collect::<String>());
     }
