@@ -15,7 +15,8 @@ use gimli::{
     SectionId,
     Unit,
     UnwindContext,
-    UnwindSection, //
+    UnwindSection,
+    Vendor, //
 };
 
 use crate::dwarf::{
@@ -286,6 +287,10 @@ impl<'p, 'd> Place<'p, 'd> {
             NativeEndian,
         );
         frames.set_address_size(8);
+        if cfg!(target_arch = "aarch64") {
+            // Return addresses can be signed.
+            frames.set_vendor(Vendor::AArch64);
+        }
         let mut context = UnwindContext::new();
         let row = frames.unwind_info_for_address(
             &BaseAddresses::default(),
