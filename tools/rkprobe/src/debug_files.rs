@@ -33,7 +33,7 @@ pub struct Sought {
 
 impl Sought {
     /// Looks for a module, or for the kernel if `module` is empty. `None` if there is no build ID.
-    pub fn of(module: &str) -> Option<Self> {
+    fn of(module: &str) -> Option<Self> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim().to_string();
         let notes = match module {
@@ -58,13 +58,24 @@ impl Sought {
         })
     }
 
-    /// Why there is no debug information without a build ID.
-    pub fn no_build_id(module: &str) -> String {
-        format!("no source lines{}: no build ID", of(module))
+    /// Reads the debug information of a module, or of the running kernel if `module` is empty, by the first file that
+    /// `read` accepts for the build ID. If there is none, the error is one line that says how to get it.
+    pub fn open<T>(
+        module: &str,
+        read: impl Fn(&Path, &[u8]) -> Option<T>,
+    ) -> Result<(Self, T), String> {
+        let Some(sought) = Self::of(module) else {
+            return Err(format!("no source lines{}: no build ID", of(module)));
+        };
+        let found = sought.paths.iter().find_map(|path| read(path, &sought.id));
+        match found {
+            Some(found) => Ok((sought, found)),
+            None => Err(sought.advice(module)),
+        }
     }
 
     /// How to get the debug information that is in none of the files.
-    pub fn advice(&self, module: &str) -> String {
+    fn advice(&self, module: &str) -> String {
         let package = format!("linux-image-{}-dbg", self.release);
         let mut paths = self.paths.iter();
         let advice = match paths.find(|path| has_other_id(path, &self.id)) {

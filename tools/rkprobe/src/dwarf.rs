@@ -71,12 +71,7 @@ impl Information {
     /// Reads the debug information of a module, or of the running kernel if `module` is empty. If there is none, the
     /// error is one line that says how to get it.
     pub fn open(module: &str) -> Result<Self, String> {
-        let sought = Sought::of(module).ok_or_else(|| Sought::no_build_id(module))?;
-        let found = sought
-            .paths
-            .iter()
-            .find_map(|path| Self::read(path, &sought.id));
-        found.ok_or_else(|| sought.advice(module))
+        Sought::open(module, Self::read).map(|(_, information)| information)
     }
 
     /// `None` if the file has another build ID, or no debug information.
@@ -221,6 +216,21 @@ pub fn reference(
         Some(AttributeValue::UnitRef(offset)) => Some(offset),
         _ => None,
     })
+}
+
+/// The number that an attribute has.
+pub fn number(entry: &Entry<'_, '_>, attribute: gimli::DwAt) -> gimli::Result<Option<u64>> {
+    let value = entry.attr_value(attribute)?;
+    Ok(value.and_then(|value| value.udata_value()))
+}
+
+/// The constant value of a variable or an enumerator. A number without a sign has the same bits.
+pub fn constant(entry: &Entry<'_, '_>) -> gimli::Result<Option<i64>> {
+    let value = entry.attr_value(gimli::DW_AT_const_value)?;
+    Ok(value.and_then(|value| {
+        let unsigned = || value.udata_value().map(|number| number as i64);
+        value.sdata_value().or_else(unsigned)
+    }))
 }
 
 /// The entry that describes what a copy is of.

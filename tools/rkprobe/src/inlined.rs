@@ -9,17 +9,18 @@ use std::collections::HashSet;
 use gimli::{
     AttributeValue,
     Dwarf,
-    Unit,
-    UnitOffset, //
+    Unit, //
 };
 
-use crate::dwarf::{
-    name,
-    original,
-    Bytes,
-    Entry,
-    Information,
-    Mentions, //
+use crate::{
+    dwarf::{
+        name,
+        Bytes,
+        Entry,
+        Information,
+        Mentions, //
+    },
+    scopes::Scopes, //
 };
 
 /// What to find.
@@ -64,35 +65,22 @@ impl Question<'_> {
         unit: &Unit<Bytes<'_>>,
         found: &mut Vec<String>,
     ) -> gimli::Result<bool> {
+        let scopes = Scopes::of(dwarf, unit)?;
         let mut inlined = HashSet::new();
-        // The original of each copy, and the function that contains it.
-        let mut copies = Vec::new();
-        let mut functions: Vec<(isize, UnitOffset)> = Vec::new();
-        let mut depth = 0;
-        let mut entries = unit.entries();
-        while let Some((down, entry)) = entries.next_dfs()? {
-            depth += down;
-            match entry.tag() {
-                gimli::DW_TAG_subprogram => {
-                    functions.retain(|(above, _)| *above < depth);
-                    functions.push((depth, entry.offset()));
-                    if is_inline(entry)? && name(dwarf, unit, entry)? == Some(self.function) {
-                        inlined.insert(entry.offset());
-                    }
+        for (_, scope) in scopes.iter() {
+            if scope.tag == gimli::DW_TAG_subprogram {
+                let entry = unit.entry(scope.entry)?;
+                if is_inline(&entry)? && name(dwarf, unit, &entry)? == Some(self.function) {
+                    inlined.insert(scope.entry);
                 }
-                gimli::DW_TAG_inlined_subroutine => {
-                    functions.retain(|(above, _)| *above < depth);
-                    if let (Some(original), Some((_, function))) =
-                        (original(entry)?, functions.last())
-                    {
-                        copies.push((original, *function));
-                    }
-                }
-                _ => {}
             }
         }
-        for (_, function) in copies.iter().filter(|(of, _)| inlined.contains(of)) {
-            let name = name(dwarf, unit, &unit.entry(*function)?)?;
+        let copies = scopes.iter().filter(|(_, scope)| {
+            let is_copy = scope.tag == gimli::DW_TAG_inlined_subroutine;
+            is_copy && scope.original.is_some_and(|of| inlined.contains(&of))
+        });
+        for function in copies.filter_map(|(index, _)| scopes.holder(index)) {
+            let name = name(dwarf, unit, &unit.entry(scopes.get(function).entry)?)?;
             let Some(name) = name.filter(|name| (self.is_wanted)(name)) else {
                 continue;
             };

@@ -52,10 +52,7 @@ impl Image {
     /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
     /// one line that says how to get it.
     fn open(module: &str) -> Result<Self, String> {
-        let sought = Sought::of(module).ok_or_else(|| Sought::no_build_id(module))?;
-        let mut paths = sought.paths.iter();
-        let found = paths.find_map(|path| Self::open_file(path, &sought.id));
-        let mut image = found.ok_or_else(|| sought.advice(module))?;
+        let (sought, mut image) = Sought::open(module, Self::open_file)?;
         match module {
             "" => image.set_directory("start_kernel", "init/main.c"),
             _ => {

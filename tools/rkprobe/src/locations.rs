@@ -20,6 +20,7 @@ use gimli::{
 };
 
 use crate::dwarf::{
+    self,
     Bytes,
     Entry,
     Information, //
@@ -118,14 +119,16 @@ impl<'p, 'd> Place<'p, 'd> {
     /// Where a variable is at this place.
     pub fn find(&self, variable: &Entry<'_, 'd>) -> Result<Location, Reason> {
         let broken = |_: gimli::Error| Reason::Calculated;
-        if let Some(value) = variable
-            .attr_value(gimli::DW_AT_const_value)
+        if let Some(number) = dwarf::constant(variable).map_err(broken)? {
+            return Ok(Location::Constant(number));
+        }
+        // Such as the text of an array.
+        if variable
+            .attr(gimli::DW_AT_const_value)
             .map_err(broken)?
+            .is_some()
         {
-            let number = value
-                .sdata_value()
-                .or(value.udata_value().map(|number| number as i64));
-            return number.map(Location::Constant).ok_or(Reason::Calculated);
+            return Err(Reason::Calculated);
         }
         let location = variable.attr_value(gimli::DW_AT_location).map_err(broken)?;
         let expression = match location {

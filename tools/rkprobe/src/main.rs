@@ -5,7 +5,7 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
-//! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `inlined`, `scopes`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
+//! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
 //! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
 //! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
@@ -68,6 +68,7 @@ mod references;
 mod relocate;
 mod returns;
 mod ring_buffer;
+mod rows;
 mod rust_names;
 #[cfg(test)]
 mod schema;

@@ -2,10 +2,7 @@
 
 //! Places in the source, and where their code is: lines, and functions that exist only as copies in others.
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet, //
-};
+use std::collections::BTreeSet;
 
 use gimli::{
     Dwarf,
@@ -21,6 +18,10 @@ use crate::{
         Mentions, //
     },
     locations::Place,
+    rows::{
+        files,
+        Rows, //
+    },
     scopes::Scopes,
     value::Value,
     variables::{
@@ -136,89 +137,6 @@ impl<'c> Choice<'c> {
     }
 }
 
-/// A row of the table of lines.
-struct Row {
-    address: u64,
-    file: u64,
-    line: u64,
-    is_statement: bool,
-}
-
-/// The rows of a unit, in the order of their addresses, and the names of its files.
-struct Rows {
-    rows: Vec<Row>,
-    files: BTreeMap<u64, String>,
-}
-
-impl Rows {
-    fn of<'d>(dwarf: &Dwarf<Bytes<'d>>, unit: &Unit<Bytes<'d>>) -> gimli::Result<Self> {
-        let mut all = Self {
-            rows: Vec::new(),
-            files: files(dwarf, unit, |_| true)?,
-        };
-        let Some(program) = unit.line_program.clone() else {
-            return Ok(all);
-        };
-        let mut rows = program.rows();
-        while let Some((_, row)) = rows.next_row()? {
-            // The linker gives the address 0 to what it removes.
-            if row.address() > 0 {
-                all.rows.push(Row {
-                    address: row.address(),
-                    file: row.file_index(),
-                    line: row.line().map_or(0, |line| line.get()),
-                    is_statement: row.is_stmt() && !row.end_sequence(),
-                });
-            }
-        }
-        all.rows.sort_by_key(|row| row.address);
-        Ok(all)
-    }
-
-    /// The line of the code at an address.
-    fn line_at(&self, address: u64) -> Option<(String, u64)> {
-        let end = self.rows.partition_point(|row| row.address <= address);
-        let row = self.rows[..end].last()?;
-        let file = self.files.get(&row.file)?;
-        (row.line > 0).then(|| (file.clone(), row.line))
-    }
-}
-
-/// The wanted files of a unit, by their numbers.
-fn files<'d>(
-    dwarf: &Dwarf<Bytes<'d>>,
-    unit: &Unit<Bytes<'d>>,
-    is_wanted: impl Fn(&str) -> bool,
-) -> gimli::Result<BTreeMap<u64, String>> {
-    let mut found = BTreeMap::new();
-    let Some(program) = &unit.line_program else {
-        return Ok(found);
-    };
-    let header = program.header();
-    let text = |value| -> gimli::Result<&'d str> {
-        let text = dwarf.attr_string(unit, value)?;
-        Ok(std::str::from_utf8(text.slice()).unwrap_or(""))
-    };
-    // Before version 5, the files are counted from 1.
-    let first = u64::from(header.version() < 5);
-    for (number, file) in (first..).zip(header.file_names()) {
-        let name = text(file.path_name())?;
-        let directory = match file.directory_index() {
-            0 => None,
-            _ => file.directory(header),
-        };
-        let directory = directory.map(text).transpose()?.unwrap_or("");
-        let path = match directory.trim_start_matches("./") {
-            "" | "." => name.into(),
-            directory => format!("{directory}/{name}"),
-        };
-        if is_wanted(&path) {
-            found.insert(number, path);
-        }
-    }
-    Ok(found)
-}
-
 /// The directory in front of a path that ends with the one that the user means.
 fn directory<'p>(path: &'p str, wanted: &str) -> Option<&'p str> {
     let start = path.strip_suffix(wanted)?;
@@ -255,208 +173,203 @@ impl<'s> Search<'s> {
     pub fn find(&self) -> gimli::Result<Found> {
         let dwarf = self.information.dwarf()?;
         let mut found = Found::default();
-        let function = match self.asked.source {
-            Source::Copies(name) => Some(name),
-            _ => None,
-        };
-        let mentions = function.map(|name| Mentions::of(self.information, name));
-        let file = match self.asked.source {
-            Source::Line(file, _) => {
-                let paths = self.paths(&dwarf, file)?;
-                found.is_known = !paths.is_empty();
-                match meant(&paths, file)[..] {
-                    [path] => path.to_owned(),
-                    ref several => {
-                        found.files = several.iter().map(|path| (*path).into()).collect();
-                        return Ok(found);
-                    }
+        let mut file = String::new();
+        if let Source::Line(wanted, _) = self.asked.source {
+            let paths = paths(&dwarf, wanted)?;
+            found.is_known = !paths.is_empty();
+            match meant(&paths, wanted)[..] {
+                [path] => file = path.into(),
+                ref several => {
+                    found.files = several.iter().map(|path| (*path).into()).collect();
+                    return Ok(found);
                 }
             }
-            _ => String::new(),
+        }
+        let mentions = match self.asked.source {
+            Source::Copies(name) => Some(Mentions::of(self.information, name)),
+            _ => None,
         };
+        let addresses: Vec<u64> = match self.asked.source {
+            Source::Offset(name, offset) => {
+                let starts = self.information.addresses(name);
+                starts.map(|start| start.wrapping_add(offset)).collect()
+            }
+            _ => Vec::new(),
+        };
+        found.is_known |= !addresses.is_empty();
         let mut known = BTreeSet::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {
             let unit = dwarf.unit(header)?;
-            let is_in = |mentions: &Mentions| mentions.are_in(self.information, &unit);
-            if !mentions.as_ref().is_none_or(is_in) {
+            // To read all of a unit takes long.
+            let is_in = match self.asked.source {
+                Source::Line(..) => !files(&dwarf, &unit, |path| path == file)?.is_empty(),
+                Source::Copies(_) => mentions
+                    .as_ref()
+                    .is_some_and(|mentions| mentions.are_in(self.information, &unit)),
+                Source::Offset(..) => has_one_of(&dwarf, &unit, &addresses)?,
+            };
+            if !is_in {
                 continue;
             }
+            let part = Part {
+                search: self,
+                scopes: Scopes::of(&dwarf, &unit)?,
+                rows: Rows::of(&dwarf, &unit)?,
+                dwarf: &dwarf,
+                unit: &unit,
+                file: &file,
+            };
             let sites = match self.asked.source {
-                Source::Line(_, line) => self.of_line(&dwarf, &unit, &file, line, &mut found)?,
-                Source::Copies(name) => self.of_copies(&dwarf, &unit, name, &mut found)?,
-                Source::Offset(name, offset) => {
-                    self.of_offset(&dwarf, &unit, name, offset, &mut found)?
-                }
+                Source::Line(_, line) => part.of_line(line, &mut found),
+                Source::Copies(name) => part.of_copies(name, &mut found)?,
+                Source::Offset(..) => part.of_addresses(&addresses),
             };
-            let Some((scopes, sites)) = sites else {
-                continue;
-            };
-            let rows = Rows::of(&dwarf, &unit)?;
             for (address, scope) in sites {
                 if known.insert(address) {
-                    let place = (address, scope);
-                    let site = self.site(&dwarf, &unit, &scopes, &rows, &file, place)?;
-                    found.sites.extend(site);
+                    found.sites.extend(part.site(address, scope)?);
                 }
             }
         }
         found.sites.sort_by_key(|site| site.address);
         Ok(found)
     }
+}
 
-    /// The paths of the files that the user can mean.
-    fn paths(&self, dwarf: &Dwarf<Bytes<'s>>, file: &str) -> gimli::Result<BTreeSet<String>> {
-        let mut paths = BTreeSet::new();
-        let mut units = dwarf.units();
-        while let Some(header) = units.next()? {
-            let unit = dwarf.unit(header)?;
-            let found = files(dwarf, &unit, |path| directory(path, file).is_some())?;
-            paths.extend(found.into_values());
-        }
-        Ok(paths)
+/// The paths of the files that the user can mean.
+fn paths(dwarf: &Dwarf<Bytes<'_>>, file: &str) -> gimli::Result<BTreeSet<String>> {
+    let mut paths = BTreeSet::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        let unit = dwarf.unit(header)?;
+        let found = files(dwarf, &unit, |path| directory(path, file).is_some())?;
+        paths.extend(found.into_values());
     }
+    Ok(paths)
+}
 
-    /// The first instruction of a line in each function, and in each copy of one.
-    fn of_line(
-        &self,
-        dwarf: &Dwarf<Bytes<'s>>,
-        unit: &Unit<Bytes<'s>>,
-        file: &str,
-        line: u64,
-        found: &mut Found,
-    ) -> gimli::Result<Option<(Scopes, Vec<(u64, usize)>)>> {
-        let files = files(dwarf, unit, |path| path == file)?;
-        if files.is_empty() {
-            return Ok(None);
+/// Whether a unit has the code at one of the addresses.
+fn has_one_of(
+    dwarf: &Dwarf<Bytes<'_>>,
+    unit: &Unit<Bytes<'_>>,
+    addresses: &[u64],
+) -> gimli::Result<bool> {
+    let mut ranges = dwarf.unit_ranges(unit)?;
+    while let Some(range) = ranges.next()? {
+        let range = range.begin..range.end;
+        if addresses.iter().any(|address| range.contains(address)) {
+            return Ok(true);
         }
-        let scopes = Scopes::of(dwarf, unit)?;
-        let mut places = Vec::new();
-        for row in &Rows::of(dwarf, unit)?.rows {
-            if row.is_statement && files.contains_key(&row.file) {
-                places.push((row.line, row.address, scopes.innermost(row.address)));
-            }
-        }
+    }
+    Ok(false)
+}
+
+/// A unit that can have sites.
+struct Part<'p, 's> {
+    search: &'p Search<'s>,
+    dwarf: &'p Dwarf<Bytes<'s>>,
+    unit: &'p Unit<Bytes<'s>>,
+    scopes: Scopes,
+    rows: Rows,
+    /// The path of the file of a line.
+    file: &'p str,
+}
+
+impl<'s> Part<'_, 's> {
+    /// The first instruction of a line in each function, and in each copy of one, with the scope.
+    fn of_line(&self, line: u64, found: &mut Found) -> Vec<(u64, usize)> {
+        let is_in = |file: &u64| {
+            self.rows
+                .files
+                .get(file)
+                .is_some_and(|path| path == self.file)
+        };
+        let rows = self.rows.rows.iter();
+        let rows = rows.filter(|row| row.is_statement && is_in(&row.file));
+        let rows = rows.map(|row| (row.line, row.address, self.scopes.innermost(row.address)));
         // The code of a call that the compiler inlined has the lines of the other function.
-        for (_, scope) in scopes.iter() {
-            let call = scope.call.filter(|(file, _)| files.contains_key(file));
-            if let (Some((_, line)), Some(address)) = (call, scope.start) {
-                places.push((line, address, scope.parent));
-            }
-        }
+        let calls = self.scopes.iter().filter_map(|(_, scope)| {
+            let (_, line) = scope.call.filter(|(file, _)| is_in(file))?;
+            Some((line, scope.start?, scope.parent))
+        });
+        let mut places: Vec<(u64, u64, Option<usize>)> = rows.chain(calls).collect();
         places.sort_unstable();
-        let next = places.iter().map(|place| place.0);
-        let next = next.filter(|other| *other > line).min();
-        found.next_line = found.next_line.into_iter().chain(next).min();
+        let after = places.iter().find(|place| place.0 > line);
+        let after = after.map(|place| place.0);
+        found.next_line = found.next_line.into_iter().chain(after).min();
         let mut functions = BTreeSet::new();
-        let mut sites = Vec::new();
-        for (_, address, scope) in places.iter().filter(|place| place.0 == line) {
-            if let Some(scope) = scope.filter(|scope| functions.insert(scopes.function(*scope))) {
-                sites.push((*address, scope));
-            }
-        }
-        Ok((!sites.is_empty()).then_some((scopes, sites)))
+        let here = places.into_iter().filter(|place| place.0 == line);
+        let here = here.filter_map(|(_, address, scope)| Some((address, scope?)));
+        here.filter(|(_, scope)| functions.insert(self.scopes.function(*scope)))
+            .collect()
     }
 
     /// Where the copies of a function begin.
-    fn of_copies(
-        &self,
-        dwarf: &Dwarf<Bytes<'s>>,
-        unit: &Unit<Bytes<'s>>,
-        function: &str,
-        found: &mut Found,
-    ) -> gimli::Result<Option<(Scopes, Vec<(u64, usize)>)>> {
-        let scopes = Scopes::of(dwarf, unit)?;
+    fn of_copies(&self, function: &str, found: &mut Found) -> gimli::Result<Vec<(u64, usize)>> {
         let mut sites = Vec::new();
-        for (index, scope) in scopes.iter() {
+        for (index, scope) in self.scopes.iter() {
             if scope.tag != gimli::DW_TAG_inlined_subroutine {
                 continue;
             }
             let (Some(original), Some(start)) = (scope.original, scope.start) else {
                 continue;
             };
-            if dwarf::name(dwarf, unit, &unit.entry(original)?)? == Some(function) {
+            let original = self.unit.entry(original)?;
+            if dwarf::name(self.dwarf, self.unit, &original)? == Some(function) {
                 sites.push((start, index));
             }
         }
         found.is_known |= !sites.is_empty();
-        Ok((!sites.is_empty()).then_some((scopes, sites)))
+        Ok(sites)
     }
 
-    fn of_offset(
-        &self,
-        dwarf: &Dwarf<Bytes<'s>>,
-        unit: &Unit<Bytes<'s>>,
-        function: &str,
-        offset: u64,
-        found: &mut Found,
-    ) -> gimli::Result<Option<(Scopes, Vec<(u64, usize)>)>> {
-        let mut sites = Vec::new();
-        let mut ranges = Vec::new();
-        let mut all = dwarf.unit_ranges(unit)?;
-        while let Some(range) = all.next()? {
-            ranges.push(range.begin..range.end);
-        }
-        for start in self.information.addresses(function) {
-            found.is_known = true;
-            let address = start.wrapping_add(offset);
-            if ranges.iter().any(|range| range.contains(&address)) {
-                sites.push(address);
-            }
-        }
-        if sites.is_empty() {
-            return Ok(None);
-        }
-        let scopes = Scopes::of(dwarf, unit)?;
-        let sites = sites.into_iter();
-        let sites = sites.filter_map(|address| Some((address, scopes.innermost(address)?)));
-        let sites = sites.collect();
-        Ok(Some((scopes, sites)))
+    /// The addresses that are in functions of this unit.
+    fn of_addresses(&self, addresses: &[u64]) -> Vec<(u64, usize)> {
+        let all = addresses.iter();
+        all.filter_map(|address| Some((*address, self.scopes.innermost(*address)?)))
+            .collect()
     }
 
-    /// The site at an address, in a scope. `file` is that of a line.
-    fn site(
-        &self,
-        dwarf: &Dwarf<Bytes<'s>>,
-        unit: &Unit<Bytes<'s>>,
-        scopes: &Scopes,
-        rows: &Rows,
-        file: &str,
-        (address, scope): (u64, usize),
-    ) -> gimli::Result<Option<Site>> {
+    /// The site at an address, in a scope.
+    fn site(&self, address: u64, scope: usize) -> gimli::Result<Option<Site>> {
+        let Search {
+            information,
+            asked,
+            chosen,
+            btf,
+        } = *self.search;
         let (Some(holder), Some((start, names))) =
-            (scopes.holder(scope), self.information.symbols_at(address))
+            (self.scopes.holder(scope), information.symbols_at(address))
         else {
             return Ok(None);
         };
-        let entry = unit.entry(scopes.get(holder).entry)?;
+        let entry = self.unit.entry(self.scopes.get(holder).entry)?;
         let place = Place {
-            information: self.information,
-            dwarf,
-            unit,
+            information,
+            dwarf: self.dwarf,
+            unit: self.unit,
             holder: &entry,
             start,
             address,
         };
         // An address can have several names.
-        let own = dwarf::name(dwarf, unit, &entry)?.unwrap_or("");
+        let own = dwarf::name(self.dwarf, self.unit, &entry)?.unwrap_or("");
         let names: Vec<&str> = names.collect();
         let is_own = |name: &&&str| name.split('.').next() == Some(own);
         let Some(symbol) = names.iter().find(is_own).or(names.first()) else {
             return Ok(None);
         };
-        let line = rows.line_at(address);
-        let line = match self.asked.source {
+        let line = match asked.source {
             // Several lines, also those of other files, can begin at one instruction.
-            Source::Line(_, number) => Some((file.into(), number)),
-            _ => line,
+            Source::Line(_, number) => Some((self.file.into(), number)),
+            _ => self.rows.line_at(address),
         };
-        let variables = visible(&place, scopes, scope)?;
+        let variables = visible(&place, &self.scopes, scope)?;
         let listed = |variable: &Variable<'s>| -> gimli::Result<Listed> {
             let found = place.locate(variable, "");
-            let value = found.and_then(|found| place.value(&found, variable.name, self.btf));
+            let value = found.and_then(|found| place.value(&found, variable.name, btf));
             let next = match (&variable.location, &line) {
-                (Err(_), Some(line)) => next_line(&place, rows, variable, line)?,
+                (Err(_), Some(line)) => next_line(&place, &self.rows, variable, line)?,
                 _ => None,
             };
             Ok(Listed {
@@ -466,23 +379,23 @@ impl<'s> Search<'s> {
                 next,
             })
         };
-        let chosen = |choice: &&str| {
+        let value = |choice: &&str| {
             let choice = Choice::parse(choice);
             let variable = variables.iter().find(|other| other.name == choice.variable);
             let variable = variable.ok_or_else(|| format!("no variable {}", choice.variable))?;
             let found = place.locate(variable, choice.path)?;
             match choice.ty {
                 Some(ty) => place.typed(&found, choice.name, ty),
-                None => place.value(&found, choice.name, self.btf),
+                None => place.value(&found, choice.name, btf),
             }
         };
         Ok(Some(Site {
             address,
             symbol: (*symbol).into(),
             offset: address - start,
-            is_single: self.information.addresses(symbol).count() == 1,
+            is_single: information.addresses(symbol).count() == 1,
             variables: variables.iter().map(listed).collect::<gimli::Result<_>>()?,
-            chosen: self.chosen.iter().map(chosen).collect(),
+            chosen: chosen.iter().map(value).collect(),
             line,
         }))
     }

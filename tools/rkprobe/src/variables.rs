@@ -25,7 +25,10 @@ use crate::{
         Place,
         Reason, //
     },
-    scopes::Scopes,
+    scopes::{
+        Scope,
+        Scopes, //
+    },
     value::Value, //
 };
 
@@ -46,41 +49,29 @@ pub fn visible<'d>(
     scopes: &Scopes,
     scope: usize,
 ) -> gimli::Result<Vec<Variable<'d>>> {
-    let mut found: Vec<Variable<'d>> = Vec::new();
-    let mut copied: Vec<UnitOffset> = Vec::new();
-    let visible: Vec<_> = scopes
-        .visible(scope)
-        .into_iter()
-        .map(|scope| scopes.get(scope))
-        .collect();
-    for scope in &visible {
-        for offset in &scope.variables {
-            let entry = place.unit.entry(*offset)?;
-            copied.extend(dwarf::original(&entry)?);
-            let Some(name) = dwarf::name(place.dwarf, place.unit, &entry)? else {
-                continue;
-            };
-            if found.iter().all(|other| other.name != name) {
-                found.push(Variable {
-                    name,
-                    entry: *offset,
-                    location: place.find(&entry),
-                });
-            }
-        }
-    }
+    let visible = scopes.visible(scope).into_iter();
+    let visible: Vec<&Scope> = visible.map(|scope| scopes.get(scope)).collect();
+    let own = visible.iter().flat_map(|scope| &scope.variables);
+    let copied = own.clone().map(|variable| {
+        let entry = place.unit.entry(*variable)?;
+        dwarf::original(&entry)
+    });
+    let copied: Vec<Option<UnitOffset>> = copied.collect::<gimli::Result<_>>()?;
     // A copy does not mention all variables of its original.
-    let originals = visible
-        .iter()
-        .filter_map(|scope| scopes.with_entry(scope.original?));
-    for offset in originals.flat_map(|original| &original.variables) {
-        let entry = place.unit.entry(*offset)?;
+    let originals = visible.iter().filter_map(|scope| scope.original);
+    let originals = originals.filter_map(|original| scopes.with_entry(original));
+    let others = originals.flat_map(|original| &original.variables);
+    let others = others.filter(|other| !copied.contains(&Some(**other)));
+
+    let mut found: Vec<Variable<'d>> = Vec::new();
+    for variable in own.chain(others) {
+        let entry = place.unit.entry(*variable)?;
         let name = dwarf::name(place.dwarf, place.unit, &entry)?;
         let is_new = |name: &&str| found.iter().all(|other| other.name != *name);
-        if let (Some(name), false) = (name.filter(is_new), copied.contains(offset)) {
+        if let Some(name) = name.filter(is_new) {
             found.push(Variable {
                 name,
-                entry: *offset,
+                entry: *variable,
                 location: place.find(&entry),
             });
         }
@@ -101,13 +92,16 @@ impl Type<'_, '_> {
         self.entry.as_ref().map(Entry::tag)
     }
 
-    fn number(&self, attribute: gimli::DwAt) -> Option<u64> {
-        let value = self.entry.as_ref()?.attr_value(attribute).ok()?;
-        value?.udata_value()
+    fn bytes(&self) -> Option<u64> {
+        dwarf::number(self.entry.as_ref()?, gimli::DW_AT_byte_size).ok()?
     }
 
-    fn bytes(&self) -> Option<u64> {
-        self.number(gimli::DW_AT_byte_size)
+    /// The type that a pointer points to, or that an array has elements of.
+    fn target(&self) -> gimli::Result<Option<UnitOffset>> {
+        match &self.entry {
+            Some(entry) => dwarf::reference(entry, gimli::DW_AT_type),
+            None => Ok(None),
+        }
     }
 }
 
@@ -225,14 +219,9 @@ impl<'p, 'd> Place<'p, 'd> {
         let mut all = 1;
         while let Some(child) = children.next()? {
             let entry = child.entry();
-            let number = |attribute| -> gimli::Result<Option<u64>> {
-                Ok(entry
-                    .attr_value(attribute)?
-                    .and_then(|value| value.udata_value()))
-            };
-            let count = match number(gimli::DW_AT_count)? {
+            let count = match dwarf::number(entry, gimli::DW_AT_count)? {
                 Some(count) => Some(count),
-                None => number(gimli::DW_AT_upper_bound)?.map(|last| last + 1),
+                None => dwarf::number(entry, gimli::DW_AT_upper_bound)?.map(|last| last + 1),
             };
             let Some(count) = count else {
                 return Ok(None);
@@ -276,9 +265,7 @@ impl<'p, 'd> Place<'p, 'd> {
             let member;
             (member, rest) = after.split_at(end);
             if is_pointer {
-                let target = resolved.entry.as_ref();
-                let target = target.map(|entry| dwarf::reference(entry, gimli::DW_AT_type));
-                ty = target.transpose().map_err(broken)?.flatten();
+                ty = resolved.target().map_err(broken)?;
                 location = Location::Memory(self.address(&location)?, 0);
             }
             let found = self.member(ty, member).map_err(broken)?;
@@ -349,17 +336,13 @@ impl<'p, 'd> Place<'p, 'd> {
             if entry.tag() != gimli::DW_TAG_member {
                 continue;
             }
-            let number = |attribute| -> gimli::Result<Option<u64>> {
-                Ok(entry
-                    .attr_value(attribute)?
-                    .and_then(|value| value.udata_value()))
-            };
-            let start = number(gimli::DW_AT_data_member_location)?.unwrap_or(0) as i64;
+            let start =
+                dwarf::number(entry, gimli::DW_AT_data_member_location)?.unwrap_or(0) as i64;
             let ty = dwarf::reference(entry, gimli::DW_AT_type)?;
             match dwarf::name(self.dwarf, self.unit, entry)? {
                 Some(other) if other == name => {
-                    let bits = number(gimli::DW_AT_bit_size)?;
-                    let first = number(gimli::DW_AT_data_bit_offset)?;
+                    let bits = dwarf::number(entry, gimli::DW_AT_bit_size)?;
+                    let first = dwarf::number(entry, gimli::DW_AT_data_bit_offset)?;
                     return Ok(Some(Member {
                         offset: start,
                         bits: bits.map(|bits| (bits, first.unwrap_or(0))),
@@ -389,10 +372,8 @@ impl<'p, 'd> Place<'p, 'd> {
         let (ty, bits) = (found.ty, found.bits);
         let broken = |error: gimli::Error| error.to_string();
         let resolved = self.resolve(ty).map_err(broken)?;
-        let target = |ty: &Type<'p, 'd>| {
-            let entry = ty.entry.as_ref();
-            let target = entry.map(|entry| dwarf::reference(entry, gimli::DW_AT_type));
-            let target = target.transpose().map_err(broken)?.flatten();
+        let target = || {
+            let target = resolved.target().map_err(broken)?;
             self.resolve(target).map_err(broken)
         };
         let value = |fetch: String, kind| Value {
@@ -432,7 +413,7 @@ impl<'p, 'd> Place<'p, 'd> {
             }
             Some(gimli::DW_TAG_pointer_type) => {
                 let fetch = self.address(location)?;
-                let to = target(&resolved)?;
+                let to = target()?;
                 if to.tag() == Some(gimli::DW_TAG_subroutine_type) {
                     return Ok(value(format!("{fetch}:symbol"), Kind::Symbol));
                 }
@@ -451,7 +432,7 @@ impl<'p, 'd> Place<'p, 'd> {
                     return Err(format!("{last} is an array outside of memory"));
                 };
                 let place = memory(base, *offset);
-                let element = target(&resolved)?;
+                let element = target()?;
                 if self.is_char(&element).map_err(broken)? {
                     return Ok(value(format!("{place}:string"), Kind::Plain));
                 }
@@ -498,12 +479,7 @@ impl<'p, 'd> Place<'p, 'd> {
         let mut children = tree.root()?.children();
         while let Some(child) = children.next()? {
             let entry = child.entry();
-            let value = entry.attr_value(gimli::DW_AT_const_value)?;
-            let number = value.and_then(|value| {
-                value
-                    .sdata_value()
-                    .or(value.udata_value().map(|number| number as i64))
-            });
+            let number = dwarf::constant(entry)?;
             let name = dwarf::name(self.dwarf, self.unit, entry)?;
             all.extend(name.map(String::from).zip(number));
         }

@@ -2,13 +2,7 @@
 
 //! `rkprobe count FUNCTIONS`: which functions are called how often? The kernel counts by function.
 
-use std::{
-    cmp::Reverse,
-    collections::{
-        btree_map::Entry,
-        BTreeMap, //
-    }, //
-};
+use std::cmp::Reverse;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -102,7 +96,7 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
-    /// Whether they are places in functions. A function can have several.
+    /// Whether they are sites in functions. A function can have several.
     has_sites: bool,
     by: Option<By>,
     has_stacks: bool,
@@ -139,7 +133,7 @@ impl Question for Counted<'_> {
             })
             .collect();
         if self.has_sites {
-            rows = merged(rows);
+            merge(&mut rows);
         }
         rows.sort_by_cached_key(|row| {
             (Reverse(row.calls), row.function.clone(), row.group.clone())
@@ -194,19 +188,16 @@ impl Counted<'_> {
     }
 }
 
-/// One row for all places of a function, or of each of its groups.
-fn merged(rows: Vec<Calls>) -> Vec<Calls> {
-    let mut all: BTreeMap<(String, Option<String>), Calls> = BTreeMap::new();
-    for row in rows {
-        let key = (row.function.clone(), row.group.clone());
-        match all.entry(key) {
-            Entry::Occupied(mut known) => known.get_mut().calls += row.calls,
-            Entry::Vacant(place) => {
-                place.insert(row);
-            }
+/// One row for all sites of a function, or of each of its groups.
+fn merge(rows: &mut Vec<Calls>) {
+    rows.sort_by(|a, b| (&a.function, &a.group).cmp(&(&b.function, &b.group)));
+    rows.dedup_by(|row, first| {
+        let is_same = (&row.function, &row.group) == (&first.function, &first.group);
+        if is_same {
+            first.calls += row.calls;
         }
-    }
-    all.into_values().collect()
+        is_same
+    });
 }
 
 /// Runs the command. `by` divides the calls of a function.
