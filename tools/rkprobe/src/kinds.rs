@@ -157,9 +157,13 @@ pub fn member_kind(btf: &Btf<'_>, owner: &Owner<'_>, fetch: &str) -> Option<(Kin
         }
         ty = member.ty;
     }
-    let array = btf.resolve(ty)?.array();
-    let is_text = array
+    Some((kind(btf, ty, name), is_text(btf, ty)))
+}
+
+/// Whether a type is an array of `char`.
+pub fn is_text(btf: &Btf<'_>, id: TypeId) -> bool {
+    let array = btf.resolve(id).and_then(|ty| ty.array());
+    array
         .and_then(|array| btf.name(btf.resolve(array.element)?))
-        .is_some_and(|element| element == "char");
-    Some((kind(btf, ty, name), is_text))
+        .is_some_and(|element| element == "char")
 }

@@ -7,8 +7,8 @@
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
 //! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`, `tree_json`,
-//! `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
+//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
+//! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ mod counted;
 mod counts;
 mod debug_files;
 mod decoder;
+mod deep;
 mod draw;
 mod duration;
 mod dwarf;

@@ -61,6 +61,7 @@ use crate::{
     tree_json,
     values::{
         Members,
+        More,
         Values, //
     },
     ways::Failing,
@@ -402,7 +403,7 @@ pub fn run(
         false => context.functions.check(question.root, Method::Ftrace)?,
     }
     let roots = [question.root.to_string()];
-    let values = Values::of_each(&context.functions, &roots, "", &[])
+    let values = Values::of_each(&context.functions, &roots, "", More::default())
         .pop()
         .unwrap_or_default();
     let commands = commands(context, question, &values)?;

@@ -11,7 +11,10 @@ use probe::btf::{
     Btf,
     Param, //
 };
-use serde_json::Value as Json;
+use serde_json::{
+    json,
+    Value as Json, //
+};
 
 use crate::{
     errno,
@@ -42,6 +45,8 @@ pub struct Value {
     /// The fetch arguments that record it.
     pub fetch: String,
     pub kind: Kind,
+    /// The members of the structure to which it points, with their names.
+    pub members: Vec<(Rc<str>, Value)>,
 }
 
 impl Value {
@@ -52,21 +57,33 @@ impl Value {
             Kind::Symbol => format!("{name}={fetch}:symbol"),
             _ => format!("{name}={fetch}"),
         };
+        Self::of(name, fetch, kind)
+    }
+
+    /// The value that these fetch arguments record as this kind.
+    pub fn of(name: &str, fetch: String, kind: Kind) -> Self {
         Self {
             name: name.into(),
             fetch,
             kind,
+            members: Vec::new(),
         }
+    }
+
+    /// The same value with members of the structure to which it points.
+    pub fn with_members(mut self, members: Vec<(Rc<str>, Self)>) -> Self {
+        for (_, member) in &members {
+            self.fetch += " ";
+            self.fetch += &member.fetch;
+        }
+        self.members = members;
+        self
     }
 
     /// A value that the kernel prints as it is shown. `field` is `NAME=FETCHARG`.
     pub fn plain(field: &str) -> Self {
         let name = field.split('=').next().unwrap_or(field);
-        Self {
-            name: name.into(),
-            fetch: field.into(),
-            kind: Kind::Plain,
-        }
+        Self::of(name, field.into(), Kind::Plain)
     }
 
     pub fn parameter(btf: &Btf<'_>, param: &Param<'_>, length: Option<String>) -> Self {
@@ -100,6 +117,21 @@ impl Value {
         matches!(self.kind, Kind::Text(_)) && field.strip_suffix("_at") == Some(&self.name)
     }
 
+    /// Whether a field is of this value.
+    pub fn has_field(&self, field: &str) -> bool {
+        let mut members = self.members.iter();
+        *self.name == *field
+            || self.has_address(field)
+            || members.any(|(_, member)| member.has_field(field))
+    }
+
+    /// The members, if the value points to a structure.
+    fn shown_members(&self, record: &Record<'_>) -> Option<&[(Rc<str>, Self)]> {
+        let address = address(self.raw(record))?;
+        let has_structure = !self.members.is_empty() && address != 0 && error_of(address).is_none();
+        has_structure.then_some(&self.members)
+    }
+
     /// The address of a string.
     fn address<'a>(&self, record: &Record<'a>) -> Option<&'a str> {
         let mut fields = record.fields.iter();
@@ -120,8 +152,20 @@ impl Value {
         Some(end.map_or(text, |end| &text[..end]))
     }
 
-    /// The value as text.
+    /// The value as text, with its members as in an initialiser in C.
     pub fn show<'a>(&self, record: &Record<'a>) -> Cow<'a, str> {
+        let own = self.show_own(record);
+        let Some(members) = self.shown_members(record) else {
+            return own;
+        };
+        let all: Vec<String> = members
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.show(record)))
+            .collect();
+        format!("{own} {{{}}}", all.join(", ")).into()
+    }
+
+    fn show_own<'a>(&self, record: &Record<'a>) -> Cow<'a, str> {
         let raw = self.raw(record);
         let shown = match &self.kind {
             Kind::Plain => return plain_text(raw),
@@ -150,8 +194,20 @@ impl Value {
         shown.map_or(raw.into(), Cow::Owned)
     }
 
-    /// The value as JSON. Numbers are numbers, and addresses are strings.
+    /// The value as JSON. Numbers are numbers, and addresses are strings. With members, it is an object.
     pub fn json(&self, record: &Record<'_>) -> Json {
+        let own = self.json_own(record);
+        let Some(members) = self.shown_members(record) else {
+            return own;
+        };
+        let all: serde_json::Map<String, Json> = members
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.json(record)))
+            .collect();
+        json!({ "address": own, "members": all })
+    }
+
+    fn json_own(&self, record: &Record<'_>) -> Json {
         let raw = self.raw(record);
         match &self.kind {
             Kind::Boolean => boolean(raw).map_or(raw.into(), Json::from),

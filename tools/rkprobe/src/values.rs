@@ -23,6 +23,7 @@ use serde_json::Value as Json;
 
 use crate::{
     btf,
+    deep::Deep,
     functions::Functions,
     kinds::{
         kind,
@@ -33,6 +34,15 @@ use crate::{
     record::Record,
     value::Value, //
 };
+
+/// What the user wants to see beside the parameters of functions.
+#[derive(Clone, Copy, Default)]
+pub struct More<'a> {
+    /// `NAME=FETCHARG`.
+    pub fields: &'a [&'a str],
+    /// The members of the structures to which parameters point.
+    pub is_deep: bool,
+}
 
 /// An object of JSON. The user or the kernel chose the names of its members.
 pub struct Members(Vec<(Rc<str>, Json)>);
@@ -84,12 +94,12 @@ impl Values {
         }
     }
 
-    /// The values of each function, with `NAME=FETCHARG` of the user. The return value has the name `returned`.
+    /// The values of each function, and what the user wants. The return value has the name `returned`.
     pub fn of_each(
         known: &Functions,
         functions: &[String],
         returned: &str,
-        shown: &[&str],
+        more: More<'_>,
     ) -> Vec<Self> {
         let bytes = btf::read("vmlinux");
         let mut index = Vec::new();
@@ -107,15 +117,15 @@ impl Values {
                 _ => function.split_once(':').map(|(module, _)| module.into()),
             };
             let Some(module) = module else {
-                return Some(Self::find(kernel, name, returned, shown));
+                return Some(Self::find(kernel, name, returned, more));
             };
             let bytes = btf::read(&module);
             let mut index = Vec::new();
             let module = btf::parse(&bytes, Some(kernel), &mut index)?;
-            Some(Self::find(&module, name, returned, shown))
+            Some(Self::find(&module, name, returned, more))
         };
         let all = functions.iter();
-        all.map(|function| values(function).unwrap_or_else(|| Self::plain(shown)))
+        all.map(|function| values(function).unwrap_or_else(|| Self::plain(more.fields)))
             .collect()
     }
 
@@ -147,18 +157,24 @@ impl Values {
     }
 
     /// The values of a function.
-    pub fn find(btf: &Btf<'_>, function: &str, returned: &str, shown: &[&str]) -> Self {
-        let function = btf.function(function);
+    pub fn find(btf: &Btf<'_>, name: &str, returned: &str, more: More<'_>) -> Self {
+        let function = btf.function(name);
         let owner = function.as_ref().map_or(Owner::Nothing, Owner::Function);
-        let chosen = shown.iter().map(|field| chosen(btf, &owner, field));
+        let fields = more.fields.iter();
+        let shown = fields.map(|field| chosen(btf, &owner, field));
+        let parameters = |function: &Function<'_>| {
+            let own = function.btf();
+            match more.is_deep {
+                true => deep_parameters(own, function, name),
+                false => parameters(own, function),
+            }
+        };
         Self {
-            parameters: function
-                .as_ref()
-                .map(|function| parameters(function.btf(), function)),
+            parameters: function.as_ref().map(parameters),
             returned: function
                 .as_ref()
                 .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
-            shown: chosen.collect(),
+            shown: shown.collect(),
         }
     }
 
@@ -187,7 +203,7 @@ impl Values {
     }
 
     /// The fetch arguments to try, the best first. With `has_result`, they include the return value, which some
-    /// functions do not have, and BTF does not describe all functions.
+    /// functions do not have, and BTF does not describe all functions. Members that someone asked for are not left out.
     pub fn fetch_arguments(&self, returned: &str, has_result: bool) -> Vec<String> {
         let shown = self.shown_arguments();
         let known = self.parameters.as_deref().map(join);
@@ -195,6 +211,14 @@ impl Values {
             || format!(" {returned}=$retval"),
             |value| format!(" {}", value.fetch),
         );
+        let mut all = self.parameters.iter().flatten();
+        if all.any(|value| !value.members.is_empty()) {
+            let known = known.unwrap_or_default() + &shown;
+            return match has_result {
+                true => vec![format!("{result}{known}"), known],
+                false => vec![known],
+            };
+        }
         let plain = " $arg*".to_string();
         if !has_result {
             let all = known.into_iter().chain([plain, String::new()]);
@@ -216,7 +240,7 @@ impl Values {
         let known = self.parameters.iter().flatten().chain(&self.shown);
         let known: Vec<&Value> = known.filter(is_recorded).collect();
         let is_known = |name: &str| {
-            let is_it = |value: &&Value| *value.name == *name || value.has_address(name);
+            let is_it = |value: &&Value| value.has_field(name);
             let address_of = name.strip_suffix("_at");
             own.contains(&name)
                 || address_of.is_some_and(|name| own.contains(&name))
@@ -304,6 +328,23 @@ fn parameters(btf: &Btf<'_>, function: &Function<'_>) -> Vec<Value> {
     params.iter().enumerate().map(value).collect()
 }
 
+/// The parameters of the function `name`, with the members of the structures to which they point.
+fn deep_parameters(btf: &Btf<'_>, function: &Function<'_>, name: &str) -> Vec<Value> {
+    let mut deep = Deep::new();
+    let values = parameters(btf, function).into_iter().zip(function.params());
+    let all = values
+        .map(|(value, param)| match &value.kind {
+            Kind::Pointer => {
+                let members = deep.members(btf, param.ty, &value.name);
+                value.with_members(members)
+            }
+            _ => value,
+        })
+        .collect();
+    deep.say_left_out(name);
+    all
+}
+
 /// Whether a parameter says how long the buffer before it is.
 fn is_length(btf: &Btf<'_>, param: &Param<'_>) -> bool {
     let is_number = btf.resolve(param.ty).is_some_and(|ty| ty.int().is_some());
@@ -337,7 +378,11 @@ mod tests {
 
     /// The values of a function that has a parameter of each kind.
     fn values() -> Values {
-        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", &["task=$current->comm"]))
+        let more = More {
+            fields: &["task=$current->comm"],
+            is_deep: false,
+        };
+        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", more))
     }
 
     fn with_types(f: impl FnOnce(&Btf<'_>) -> Values) -> Values {
@@ -421,6 +466,55 @@ mod tests {
         assert_eq!((&**name, &**text, json), ("n", "\"a\"", &"a".into()));
         let unknown = with_types(|btf| Values::find_object(btf, "none", &shown[..1]));
         assert_eq!(unknown.shown_arguments(), " m=$obj->mode");
+    }
+
+    /// The values of a function whose parameters point to a structure, with its members.
+    fn deep_values() -> Values {
+        let mut types = btf::builder::Builder::new();
+        let int = types.int("int", 4, btf::builder::SIGNED);
+        let mode = types.refer(8, "umode_t", int);
+        let object = types.members(4, "object", &[("mode", mode, 0), ("size", int, 32)]);
+        let pointer = types.ptr(object);
+        types.function("f", &[("dir", pointer), ("n", int), ("old", pointer)], int);
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+        let more = More {
+            fields: &[],
+            is_deep: true,
+        };
+        Values::find(&btf, "f", "rkprobe_ret", more)
+    }
+
+    #[test]
+    fn members_belong_to_their_parameter() {
+        let values = deep_values();
+        let fetch = " dir=dir member0=dir->mode member1=dir->size n=n old=old member2=old->mode member3=old->size";
+        assert_eq!(values.fetch_arguments("", false), [fetch]);
+        let with_result = values.fetch_arguments("rkprobe_ret", true);
+        assert_eq!(with_result[0], format!(" rkprobe_ret=$retval{fetch}"));
+        for (old, text, json) in [
+            (
+                "0xff02",
+                "0xff02 {mode=S_IFREG|0644, size=8}",
+                r#"{"address":"0xff02","members":{"mode":"S_IFREG|0644","size":8}}"#,
+            ),
+            ("0x0", "NULL", r#""0x0""#),
+            ("0xfffffffffffffffe", "-ENOENT", r#""0xfffffffffffffffe""#),
+        ] {
+            let line = format!(
+                "cat-1 [000] ..... 1.0: e: (f+0x1/0x2) dir=0xff01 member0=16877 member1=7 n=3 old={old} \
+                 member2=33188 member3=8"
+            );
+            let record = Record::parse(&line, "e").unwrap();
+            assert_eq!(
+                values.show(&record, &[]),
+                format!("dir=0xff01 {{mode=S_IFDIR|0755, size=7}}, n=3, old={text}")
+            );
+            let all = serde_json::to_string(&values.json(&record, &[])).unwrap();
+            let dir = r#"{"address":"0xff01","members":{"mode":"S_IFDIR|0755","size":7}}"#;
+            assert_eq!(all, format!(r#"{{"dir":{dir},"n":3,"old":{json}}}"#));
+        }
     }
 
     #[test]

@@ -376,11 +376,7 @@ impl<'p, 'd> Place<'p, 'd> {
             let target = resolved.target().map_err(broken)?;
             self.resolve(target).map_err(broken)
         };
-        let value = |fetch: String, kind| Value {
-            name: name.into(),
-            fetch: format!("{name}={fetch}"),
-            kind,
-        };
+        let value = |fetch: String, kind| Value::of(name, format!("{name}={fetch}"), kind);
         let known = btf.and_then(|btf| {
             resolved
                 .typedefs
@@ -419,11 +415,8 @@ impl<'p, 'd> Place<'p, 'd> {
                 }
                 // Other pointers to `char` can be buffers without an end.
                 if to.is_const && self.is_char(&to).map_err(broken)? {
-                    return Ok(Value {
-                        name: name.into(),
-                        fetch: format!("{name}_at={fetch}:x64 {name}=+0({fetch}):string"),
-                        kind: Kind::Text(None),
-                    });
+                    let fetch = format!("{name}_at={fetch}:x64 {name}=+0({fetch}):string");
+                    return Ok(Value::of(name, fetch, Kind::Text(None)));
                 }
                 Ok(value(format!("{fetch}:x64"), Kind::Pointer))
             }

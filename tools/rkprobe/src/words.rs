@@ -29,6 +29,7 @@ use crate::{
     },
     values::{
         Members,
+        More,
         Values, //
     }, //
 };
@@ -96,7 +97,7 @@ impl Signature {
             return Self::default();
         };
         let own = function.btf();
-        let values = Values::find(btf, name, RESULT, &[]);
+        let values = Values::find(btf, name, RESULT, More::default());
         // The registers of the parameters after a value of several words are unknown.
         let parameter = |param: Param<'_>| {
             let name = match param.name {

@@ -17,6 +17,8 @@ use super::options::{
     functions,
     records::{
         buffer,
+        deep,
+        more,
         number,
         show,
         shown,
@@ -47,7 +49,7 @@ pub fn options() -> Command {
                 .required(false)
                 .num_args(0..),
             )
-            .args([number(), show(), stack(), user_stack(), time(), buffer()]),
+            .args([number(), show(), deep(), stack(), user_stack(), time(), buffer()]),
     )
 }
 
@@ -57,7 +59,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         context,
         text(matches, "FUNCTIONS"),
         &words(matches, "VARIABLES"),
-        &shown(matches),
+        more(matches, &shown(matches)),
         &stream(matches),
     )
 }

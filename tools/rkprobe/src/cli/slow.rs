@@ -18,6 +18,8 @@ use super::options::{
     functions,
     records::{
         buffer,
+        deep,
+        more,
         number,
         perfetto,
         show,
@@ -46,6 +48,7 @@ pub fn options() -> Command {
             .args([
                 number(),
                 show(),
+                deep(),
                 stack(),
                 user_stack(),
                 time(),
@@ -62,7 +65,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         context,
         text(matches, "FUNCTIONS"),
         limit,
-        &shown(matches),
+        more(matches, &shown(matches)),
         &stream(matches),
         matches.get_one("perfetto"),
     )

@@ -9,6 +9,7 @@ use crate::{
     context::Context,
     failure::{
         note,
+        Failure,
         Result, //
     },
     functions::Method,
@@ -19,6 +20,7 @@ use crate::{
     stream::Options,
     values::{
         Members,
+        More,
         Values, //
     }, //
 };
@@ -126,12 +128,12 @@ fn run_sites(context: &Context, sites: &ProbedSites, shown: &[&str], options: &O
 }
 
 /// Runs the command. `text` chooses the functions, each of which gets an event, or is a place in the source. `variables`
-/// are those at the place that the user wants to see, and `shown` are fetch arguments.
+/// are those at the place that the user wants to see.
 pub fn run(
     context: &Context,
     text: &str,
     variables: &[&str],
-    shown: &[&str],
+    more: More<'_>,
     options: &Options,
 ) -> Result {
     let sites = match variables {
@@ -139,10 +141,15 @@ pub fn run(
         _ => Some(context.functions.any_sites(text, variables)?),
     };
     if let Some(sites) = sites {
-        return run_sites(context, &sites, shown, options);
+        if more.is_deep {
+            return Err(Failure::new(format!(
+                "--deep is for the parameters of functions: at {text}, write the members as variables, such as file->f_flags"
+            )));
+        }
+        return run_sites(context, &sites, more.fields, options);
     }
     let functions = context.functions.each(text, Method::Kprobe)?;
-    let values = Values::of_each(&context.functions, &functions, "", shown);
+    let values = Values::of_each(&context.functions, &functions, "", more);
     say_unknown(context, &functions, &values);
     let clause = context.whom.clause();
     let commands = |group: &str, event: &str, index: usize| -> Vec<String> {

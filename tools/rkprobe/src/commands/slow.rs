@@ -20,6 +20,7 @@ use crate::{
     stream::Options,
     values::{
         Members,
+        More,
         Returned,
         Values, //
     },
@@ -134,18 +135,18 @@ fn slice<'a>(
     }
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, `shown` are fetch
-/// arguments that the user wants to see, and `perfetto` is the path of a trace.
+/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, and
+/// `perfetto` is the path of a trace.
 pub fn run(
     context: &Context,
     text: &str,
     limit: u64,
-    shown: &[&str],
+    more: More<'_>,
     options: &Options,
     perfetto: Option<&String>,
 ) -> Result {
     let functions = context.functions.each(text, Method::Any)?;
-    let values = Values::of_each(&context.functions, &functions, RESULT, shown);
+    let values = Values::of_each(&context.functions, &functions, RESULT, more);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
         let (whom, has_stack) = (&context.whom, options.has_stack);

@@ -9,7 +9,10 @@ use clap::{
     ArgMatches, //
 };
 
-use crate::stream;
+use crate::{
+    stream,
+    values::More, //
+};
 
 use super::{
     flag,
@@ -43,6 +46,22 @@ pub fn show() -> Arg {
 /// The fetch arguments of `--show`.
 pub fn shown(matches: &ArgMatches) -> Vec<&str> {
     words(matches, "show")
+}
+
+/// The option of the members of structures.
+pub fn deep() -> Arg {
+    flag(
+        "deep",
+        "Show the members of the structures to which parameters point",
+    )
+}
+
+/// What `--deep` and these fetch arguments of `--show` ask for.
+pub fn more<'a>(matches: &ArgMatches, fields: &'a [&'a str]) -> More<'a> {
+    More {
+        fields,
+        is_deep: matches.get_flag("deep"),
+    }
 }
 
 /// The option of the kernel's functions.
