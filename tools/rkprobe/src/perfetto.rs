@@ -76,8 +76,15 @@ struct End<'a> {
     name: &'a str,
     pid: u32,
     tid: u32,
-    id: u64,
+    id2: Local,
     ts: f64,
+}
+
+/// A number that is not that of another object of the process. With a number for all processes, Perfetto shows the object
+/// apart from its threads.
+#[derive(Serialize)]
+struct Local {
+    local: String,
 }
 
 /// A call that is a slice.
@@ -199,7 +206,9 @@ impl Trace {
                 name: object,
                 pid: PROCESS,
                 tid: step.thread,
-                id: number,
+                id2: Local {
+                    local: format!("{number:#x}"),
+                },
                 ts: us(step.start),
             })
         });
@@ -331,6 +340,7 @@ mod tests {
             .map(|kind| of_kind(kind).next().unwrap()["ts"].clone())
             .into();
         assert_eq!(ends, [json!(1.0), json!(5.0)]);
+        assert!(of_kind("e").all(|end| end["id2"] == json!({"local": "0x3"})));
         let flows: Vec<_> = of_kind("X")
             .map(|slice| (slice["flow_in"] == true, slice["flow_out"] == true))
             .collect();
