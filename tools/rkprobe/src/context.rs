@@ -388,6 +388,12 @@ impl Context {
             .write(&instance.event_file(event, "enable"), "1")
     }
 
+    /// Disables an event of the instance. Its records and counts stay.
+    pub fn switch_off(&self, instance: &Instance<'_>, event: &str) -> Result {
+        self.tracefs
+            .write(&instance.event_file(event, "enable"), "0")
+    }
+
     /// Begins the run. Shows the shell command that reads the records of the instance, or the first `count` of them.
     pub fn begin_reading(&self, instance: &Instance<'_>, count: Option<u64>) -> Result {
         self.begin(instance)?;

@@ -444,11 +444,13 @@ pub fn run(
     if context.tracefs.is_dry() {
         return Ok(());
     }
+    let in_flight = context.in_flight();
     if !answer.causes.is_empty() {
+        // The functions by which the kernel prepares the second run have probes now, too, and would take long.
+        context.switch_off(&instance, question.event)?;
         let (causes, returns) = (&answer.causes, &answer.signatures.returns);
         answer.places = places::find(context, causes, returns, question.again)?;
     }
-    let in_flight = context.in_flight();
     answer.write_images()?;
     if context.is_json {
         if question.again.is_any() {
