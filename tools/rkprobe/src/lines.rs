@@ -114,17 +114,24 @@ impl Image {
         self.directory = start.unwrap_or_default();
     }
 
-    /// The place in the function itself, also if the instruction belongs to an inlined function.
+    /// The line of an instruction. If it belongs to an inlined function of a `.c` file, such as what `SYSCALL_DEFINE` makes of
+    /// the body of a system call, the line is there. If it belongs to one of a header or a library, the line is where the
+    /// function is called.
     fn location(&self, function: &str, offset: u64) -> Option<(String, u32)> {
         let address = self.symbols.get(function)?.checked_add(offset)?;
         let mut frames = self.loader.find_frames(address).ok()?;
         let mut found = None;
         // The first frame is the innermost inlined function.
         while let Some(frame) = frames.next().ok()? {
-            found = frame.location.or(found);
+            let place = frame
+                .location
+                .and_then(|place| Some((place.file?, place.line?)));
+            found = place.or(found);
+            if place.is_some_and(|(file, _)| file.ends_with(".c")) {
+                break;
+            }
         }
-        let location = found?;
-        Some((location.file?.into(), location.line?))
+        found.map(|(file, line)| (file.into(), line))
     }
 
     /// The lines of the code at these offsets, with those of inlined functions.
@@ -318,13 +325,13 @@ mod tests {
         assert_eq!(lines.find_return(&format!("{name}+0x0 [module]")), None);
     }
 
-    /// The compiler that links this test links a relocatable file, as the kernel's build does for a module.
-    #[test]
-    fn finds_the_lines_of_a_module() {
-        let directory = env::temp_dir().join(format!("rkprobe-lines-{}", process::id()));
+    /// The lines of a module with the file fs/m/m.c, which can include m.h. The compiler that links this test links a
+    /// relocatable file, as the kernel's build does for a module.
+    fn module(name: &str, source: &str, header: &str) -> Lines {
+        let directory = env::temp_dir().join(format!("rkprobe-{name}-{}", process::id()));
         fs::create_dir_all(directory.join("fs/m")).unwrap();
-        let source = "int one(int a) { return a + 1; }\n\nint two(int a) { return one(a) * 3; }\n";
         fs::write(directory.join("fs/m/m.c"), source).unwrap();
+        fs::write(directory.join("fs/m/m.h"), header).unwrap();
         let status = process::Command::new("cc")
             .args(["-g", "-O1", "-ffunction-sections", "-fno-inline"])
             .args(["-r", "-nostdlib", "-Wl,--build-id"])
@@ -342,10 +349,34 @@ mod tests {
         assert!(status.unwrap().success());
         let mut image = image.unwrap();
         image.set_module_directory(Some("fs/m"));
-        let lines = Lines(HashMap::from([("m".into(), image)]));
+        Lines(HashMap::from([("m".into(), image)]))
+    }
+
+    #[test]
+    fn finds_the_lines_of_a_module() {
+        let source = "int one(int a) { return a + 1; }\n\nint two(int a) { return one(a) * 3; }\n";
+        let lines = module("lines", source, "");
         assert_eq!(lines.find_return("one+0x0 [m]").unwrap(), "fs/m/m.c:1");
         assert_eq!(lines.find_return("two+0x0/0x9 [m]").unwrap(), "fs/m/m.c:3");
         assert_eq!(lines.find_return("two+0x0"), None);
+    }
+
+    #[test]
+    fn an_inlined_function_of_a_source_file_has_its_own_lines() {
+        const INLINE: &str = "static inline __attribute__((always_inline)) int";
+
+        let header = format!("{INLINE} in_header(int *a) {{\n\treturn a[1] * 5;\n}}\n");
+        let source = format!(
+            "#include \"m.h\"\n{INLINE} in_source(int *a) {{\n\treturn a[2] * 7;\n}}\nint outer(int *a) {{\n\t\
+             return in_header(a) +\n\t\tin_source(a);\n}}\n"
+        );
+        let lines = module("inlined", &source, &header);
+        let found: BTreeSet<String> = (0..64)
+            .filter_map(|offset| lines.find(&format!("outer+{offset:#x} [m]")))
+            .collect();
+        let has = |line: u32| found.contains(&format!("fs/m/m.c:{line}"));
+        assert!(has(3) && has(6) && !has(7), "{found:?}");
+        assert!(found.iter().all(|line| !line.contains("m.h")), "{found:?}");
     }
 
     #[test]
