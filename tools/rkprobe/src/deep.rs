@@ -31,7 +31,7 @@ const MAX_LENGTH: usize = 3000;
 
 /// The kind of a member. What a pointer to a constant structure points to is often an object of the source, such as a table
 /// of operations, and has a symbol.
-fn member_kind(btf: &Btf<'_>, member: &Member<'_>) -> Kind {
+fn kind_of(btf: &Btf<'_>, member: &Member<'_>) -> Kind {
     let kind = kind(btf, member.ty, member.name);
     let is_constant = || {
         let pointer = btf.resolve(member.ty)?;
@@ -45,6 +45,7 @@ fn member_kind(btf: &Btf<'_>, member: &Member<'_>) -> Kind {
 }
 
 /// The members of the values of one event.
+#[derive(Default)]
 pub struct Deep {
     arguments: usize,
     length: usize,
@@ -52,14 +53,6 @@ pub struct Deep {
 }
 
 impl Deep {
-    pub fn new() -> Self {
-        Self {
-            arguments: 0,
-            length: 0,
-            left_out: Vec::new(),
-        }
-    }
-
     /// The members of the structure to which a value of this type points. `path` is the fetch argument of the value.
     pub fn members(&mut self, btf: &Btf<'_>, ty: TypeId, path: &str) -> Vec<(Rc<str>, Value)> {
         let mut members = Vec::new();
@@ -84,16 +77,13 @@ impl Deep {
             TypeKind::Int | TypeKind::Enum | TypeKind::Enum64 | TypeKind::Ptr => true,
             _ => is_text && ty.array().is_some_and(|array| array.len > 0),
         };
-        if !has_value || member.name.is_empty() {
+        if !has_value {
             return None;
         }
         // The name of a field has at most 31 bytes. That of a member can be longer.
         let name = format!("member{}", self.arguments);
         let fetch = format!("{path}->{}", member.name);
-        let value = match is_text {
-            true => Value::plain(&format!("{name}={fetch}:string")),
-            false => Value::new(&name, &fetch, member_kind(btf, member)),
-        };
+        let value = Value::member(&name, &fetch, kind_of(btf, member), is_text);
         let arguments = match value.kind {
             Kind::Text(_) => 2,
             _ => 1,
@@ -167,7 +157,7 @@ mod tests {
         let bytes = types.bytes();
         let mut index = Vec::new();
         let btf = btf::parse(&bytes, None, &mut index).unwrap();
-        let mut deep = Deep::new();
+        let mut deep = Deep::default();
         assert!(deep.members(&btf, int, "n").is_empty());
         let members = deep.members(&btf, pointer, "p");
         (members, deep.left_out)

@@ -446,7 +446,7 @@ pub fn run(
     }
     let in_flight = context.in_flight();
     if !answer.causes.is_empty() {
-        // The functions by which the kernel prepares the second run have probes now, too, and would take long.
+        // The kernel calls functions with these probes to prepare the second run, which takes several times as long.
         context.switch_off(&instance, question.event)?;
         let (causes, returns) = (&answer.causes, &answer.signatures.returns);
         answer.places = places::find(context, causes, returns, question.again)?;

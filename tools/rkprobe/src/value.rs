@@ -60,6 +60,14 @@ impl Value {
         Self::of(name, fetch, kind)
     }
 
+    /// A member. An array of `char` is a string.
+    pub fn member(name: &str, fetch: &str, kind: Kind, is_array: bool) -> Self {
+        match is_array {
+            true => Self::plain(&format!("{name}={fetch}:string")),
+            false => Self::new(name, fetch, kind),
+        }
+    }
+
     /// The value that these fetch arguments record as this kind.
     pub fn of(name: &str, fetch: String, kind: Kind) -> Self {
         Self {

@@ -35,7 +35,7 @@ use crate::{
     value::Value, //
 };
 
-/// What the user wants to see beside the parameters of functions.
+/// The values to show beside the parameters of functions.
 #[derive(Clone, Copy, Default)]
 pub struct More<'a> {
     /// `NAME=FETCHARG`.
@@ -162,15 +162,16 @@ impl Values {
         let owner = function.as_ref().map_or(Owner::Nothing, Owner::Function);
         let fields = more.fields.iter();
         let shown = fields.map(|field| chosen(btf, &owner, field));
-        let parameters = |function: &Function<'_>| {
+        let parameters = function.as_ref().map(|function| {
             let own = function.btf();
+            let values = parameters(own, function);
             match more.is_deep {
-                true => deep_parameters(own, function, name),
-                false => parameters(own, function),
+                true => with_members(own, function, name, values),
+                false => values,
             }
-        };
+        });
         Self {
-            parameters: function.as_ref().map(parameters),
+            parameters,
             returned: function
                 .as_ref()
                 .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
@@ -329,9 +330,14 @@ fn parameters(btf: &Btf<'_>, function: &Function<'_>) -> Vec<Value> {
 }
 
 /// The parameters of the function `name`, with the members of the structures to which they point.
-fn deep_parameters(btf: &Btf<'_>, function: &Function<'_>, name: &str) -> Vec<Value> {
-    let mut deep = Deep::new();
-    let values = parameters(btf, function).into_iter().zip(function.params());
+fn with_members(
+    btf: &Btf<'_>,
+    function: &Function<'_>,
+    name: &str,
+    values: Vec<Value>,
+) -> Vec<Value> {
+    let mut deep = Deep::default();
+    let values = values.into_iter().zip(function.params());
     let all = values
         .map(|(value, param)| match &value.kind {
             Kind::Pointer => {
@@ -360,10 +366,7 @@ fn result_kind(btf: &Btf<'_>, function: &Function<'_>) -> Kind {
 fn chosen(btf: &Btf<'_>, owner: &Owner<'_>, field: &str) -> Value {
     let known = field.split_once('=').and_then(|(name, fetch)| {
         let (kind, is_array) = member_kind(btf, owner, fetch)?;
-        Some(match is_array {
-            true => Value::plain(&format!("{field}:string")),
-            false => Value::new(name, fetch, kind),
-        })
+        Some(Value::member(name, fetch, kind, is_array))
     });
     known.unwrap_or_else(|| Value::plain(field))
 }

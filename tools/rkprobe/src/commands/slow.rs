@@ -135,7 +135,7 @@ fn slice<'a>(
     }
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns, and
+/// Runs the command. `text` chooses the functions, each of which gets an event. `limit` is in ns.
 /// `perfetto` is the path of a trace.
 pub fn run(
     context: &Context,

@@ -56,7 +56,7 @@ pub fn deep() -> Arg {
     )
 }
 
-/// What `--deep` and these fetch arguments of `--show` ask for.
+/// The values to show beside the parameters: these fetch arguments of `--show`, and members with `--deep`.
 pub fn more<'a>(matches: &ArgMatches, fields: &'a [&'a str]) -> More<'a> {
     More {
         fields,
