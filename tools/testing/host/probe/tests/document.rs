@@ -12,13 +12,11 @@ use std::{
 use probe::error::ErrorKind;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../..");
-const ERRORS: &str = include_str!("../../../../../Documentation/trace/rkprobe.rst");
+const ERRORS: &str = include_str!("../../../../../Documentation/trace/rkprobe-errors.rst");
 
 /// The messages that the document explains: in a line of their own, with indented text below.
 fn explained() -> Vec<&'static str> {
-    let (_, rest) = ERRORS.split_once("\nErrors\n======\n").unwrap();
-    let (section, _) = rest.split_once("\n======").unwrap();
-    let lines: Vec<_> = section.lines().collect();
+    let lines: Vec<_> = ERRORS.lines().collect();
     lines
         .windows(2)
         .filter(|pair| pair[1].starts_with("  "))
