@@ -12,6 +12,7 @@
 #include "jump_label.c"
 #include "kmemleak.c"
 #include "module.c"
+#include "once.c"
 #include "percpu.c"
 #include "preempt.c"
 #include "sched.c"

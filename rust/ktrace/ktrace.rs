@@ -4,6 +4,7 @@
 //!
 //! - [`kprobe`], [`kretprobe`]: a handler at an instruction, or at the return of a function;
 //! - [`kretinsn`]: a handler at the return instructions of a function, which [`exits`] finds;
+//! - [`once`]: kprobes that are disarmed after a hit;
 //! - [`rethook`]: a handler at the return of many functions, only in the kernel tree;
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
@@ -83,6 +84,7 @@ pub use probes::{
     kprobe,
     kretinsn,
     kretprobe,
+    once,
     rethook,
     tracepoint,
     watchpoint, //

@@ -4,6 +4,7 @@
 //!
 //! - [`registration`]: how kprobes and kretprobes are registered, owned and unregistered;
 //! - [`pointers`]: handlers behind a pointer;
+//! - [`once`]: kprobes that are disarmed after a hit;
 //! - [`readers`]: functions in which a probe would kill the kernel;
 //! - [`text`], [`exits`]: the kernel's code, and the return instructions that [`kretinsn`] probes.
 
@@ -14,6 +15,7 @@ pub mod ftrace;
 pub mod kprobe;
 pub mod kretinsn;
 pub mod kretprobe;
+pub mod once;
 pub mod rethook;
 pub mod tracepoint;
 pub mod watchpoint;

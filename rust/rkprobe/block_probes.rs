@@ -12,10 +12,7 @@ use ktrace::{
         UnknownBlocks,
         IS_BUILT, //
     },
-    kprobe::{
-        self,
-        AnyKprobe, //
-    },
+    kprobe,
     symbol, //
 };
 use probe::path::MAX_BLOCKS;
@@ -49,29 +46,30 @@ where
     }
 }
 
-/// Registered probes on the blocks of a function.
-pub(crate) struct BlockProbes<H: kprobe::Handler> {
+/// Registered probes on the blocks of a function. `P` is a batch of kprobes.
+pub(crate) struct BlockProbes<P> {
     entry: usize,
     /// The blocks, and whether the kernel allows a probe on each one.
     blocks: KVec<(Block, bool)>,
-    probes: kprobe::Batch<H>,
+    probes: P,
 }
 
-impl<H: kprobe::Handler> BlockProbes<H> {
+impl<P> BlockProbes<P> {
     /// Registers disabled probes on all blocks of the function at `target` that the kernel allows
-    /// to probe. `handler` gets the address of the probe at the entry, and a block with its index,
-    /// counted from 0. It gives the handler, or `None` for a block that needs no probe.
+    /// to probe. `new` makes an empty batch, and `add` adds a probe on a block to it, with the
+    /// address of the probe at the entry, and the index of the block, counted from 0.
     /// Process context; sleeps.
     pub(crate) fn register_disabled(
         target: kprobe::Target<'_>,
-        handler: impl Fn(usize, usize, &Block) -> Option<H>,
+        new: impl Fn() -> Result<P>,
+        add: impl Fn(&mut P, usize, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
         }
         let mut before = Refusal::Failed(EAGAIN);
         for _ in 0..TRIES {
-            match Self::place(target, &handler) {
+            match Self::place(target, new()?, &add) {
                 Ok(probes) => return Ok(probes),
                 // If two attempts have the same result, no code was changing the text.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
@@ -84,7 +82,8 @@ impl<H: kprobe::Handler> BlockProbes<H> {
     /// Registers the probes once. `EAGAIN` if the text changed during the call.
     fn place(
         target: kprobe::Target<'_>,
-        handler: &impl Fn(usize, usize, &Block) -> Option<H>,
+        probes: P,
+        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
         let address = match target {
             kprobe::Target::Symbol(name, offset) => {
@@ -107,18 +106,13 @@ impl<H: kprobe::Handler> BlockProbes<H> {
         let mut this = Self {
             entry: exits.probe_entry(),
             blocks: KVec::with_capacity(found.len(), GFP_KERNEL)?,
-            probes: kprobe::Batch::empty(),
+            probes,
         };
         for (index, mut block) in found.into_iter().enumerate() {
             if index == 0 {
                 block.address = this.entry as u64;
             }
-            let target = kprobe::Target::Address(block.address as usize);
-            let added = match handler(this.entry, index, &block) {
-                Some(handler) => this.probes.add_disabled(target, handler),
-                None => Ok(()),
-            };
-            let is_probed = match added {
+            let is_probed = match add(&mut this.probes, this.entry, index, &block) {
                 Ok(()) => true,
                 Err(error) if index == 0 || error == ENOMEM || error == EPERM => {
                     return Err(error.into());
@@ -151,13 +145,13 @@ impl<H: kprobe::Handler> BlockProbes<H> {
         self.entry
     }
 
-    /// The probes.
-    pub(crate) fn probes(&self) -> &kprobe::Batch<H> {
-        &self.probes
+    /// Converts the value to its probes.
+    pub(crate) fn into_probes(self) -> P {
+        self.probes
     }
 
-    /// Converts the value to its kprobes, which can be unregistered together with others.
-    pub(crate) fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
-        self.probes.into_probes().into_iter().map(AnyKprobe::from)
+    /// The probes.
+    pub(crate) fn probes(&self) -> &P {
+        &self.probes
     }
 }

@@ -118,7 +118,10 @@ fn find_blocks(address: usize) -> Result<KVec<CString>> {
         Ok(lines.push(CString::try_from_fmt(text)?, GFP_KERNEL)?)
     };
     let target = kprobe::Target::Address(address);
-    match BlockProbes::register_disabled(target, |_, _, _| Some(Unarmed)) {
+    let new = || Ok(kprobe::Batch::empty());
+    let try_at =
+        |probes: &mut kprobe::Batch<_>, _, _, block: &_| probes.add_disabled(block, Unarmed);
+    match BlockProbes::register_disabled(target, new, try_at) {
         Ok(probes) => {
             for (block, is_probed) in probes.blocks() {
                 let line = ShownBlock {

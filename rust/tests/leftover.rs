@@ -50,6 +50,10 @@ use ktrace::{
         self,
         Notifier, //
     },
+    once::{
+        self,
+        OnceBatch, //
+    },
     rethook::{
         self,
         Rethook, //
@@ -96,6 +100,16 @@ module! {
 
 /// The function that most probes are on.
 const FUNCTION: &CStr = c"kernel_clone";
+
+impl once::Handler for Counting {
+    fn is_awaited(&self, _: &kprobe::Hit<'_>) -> bool {
+        true
+    }
+
+    fn pre(&self, _: &kprobe::Hit<'_>) {
+        self.add();
+    }
+}
 
 impl module_notifier::Handler for Counting {
     fn coming(&self, _: &Module) {
@@ -155,6 +169,17 @@ fn forget_kprobes() -> Result {
     }
     let batch = kprobe::Batch::new(probes)?;
     forget(batch);
+    Ok(())
+}
+
+/// The first call of each function asks for work in the code of this module.
+fn forget_probes_that_hit_once() -> Result {
+    for name in [c"vfs_read", c"vfs_write", c"vfs_open"] {
+        let mut batch = OnceBatch::new()?;
+        batch.add_disabled(name, Counting::new())?;
+        batch.enable()?;
+        forget(batch);
+    }
     Ok(())
 }
 
@@ -259,7 +284,7 @@ fn forget_event() -> Result {
     Ok(())
 }
 
-const KINDS: [fn() -> Result; 15] = [
+const KINDS: [fn() -> Result; 16] = [
     forget_kprobe,
     forget_kprobes,
     forget_kretprobe,
@@ -275,6 +300,7 @@ const KINDS: [fn() -> Result; 15] = [
     drop_threads_in_a_thread,
     forget_watchpoint,
     forget_event,
+    forget_probes_that_hit_once,
 ];
 
 /// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.

@@ -40,7 +40,10 @@ use probe::insn::{
 
 use crate::{
     arch,
-    probes::text::Text,
+    probes::{
+        registration::Target,
+        text::Text, //
+    },
     security,
     symbols::symbol, //
 };
@@ -61,6 +64,13 @@ pub use probe::insn::{
 
 /// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
 pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
+
+impl From<&Block> for Target<'_> {
+    /// The first instruction of a block.
+    fn from(block: &Block) -> Self {
+        Self::Address(block.address as usize)
+    }
+}
 
 /// The exits of a function.
 pub struct Exits {

@@ -485,6 +485,11 @@ impl<H: Handler> Batch<H> {
     pub fn into_probes(mut self) -> KVVec<Pin<KBox<Kprobe<H>>>> {
         core::mem::take(&mut self.0)
     }
+
+    /// Converts the batch to its kprobes, which can be unregistered together with others.
+    pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
+        self.into_probes().into_iter().map(AnyKprobe::from)
+    }
 }
 
 impl<H: Handler> Drop for Batch<H> {

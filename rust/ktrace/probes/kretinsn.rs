@@ -282,7 +282,7 @@ impl<H: Handler> Kretinsn<H> {
 
     /// Converts the value to its kprobes, which can be unregistered together with others.
     pub fn into_kprobes(self) -> impl Iterator<Item = AnyKprobe> {
-        self.probes.into_probes().into_iter().map(AnyKprobe::from)
+        self.probes.into_kprobes()
     }
 }
 

@@ -66,13 +66,15 @@ impl fmt::Display for Event<'_> {
                 };
                 let letter = letter(kind);
                 match target {
-                    Target::Symbol { symbol, .. } if kind == ProbeKind::Blocks => {
-                        write!(out, "{letter}_{symbol}_blocks")
+                    Target::Symbol { symbol, offset } => {
+                        write!(out, "{letter}_{symbol}_")?;
+                        match kind {
+                            ProbeKind::Blocks { is_once: false } => out.write_str("blocks"),
+                            ProbeKind::Blocks { is_once: true } => out.write_str("blocks_once"),
+                            ProbeKind::Path => out.write_str("path"),
+                            _ => write!(out, "{offset}"),
+                        }
                     }
-                    Target::Symbol { symbol, .. } if kind == ProbeKind::Path => {
-                        write!(out, "{letter}_{symbol}_path")
-                    }
-                    Target::Symbol { symbol, offset } => write!(out, "{letter}_{symbol}_{offset}"),
                     Target::AllNamed(name) => write!(out, "{letter}_{name}_all"),
                     // `Command::name` creates `Hashed` for an address.
                     Target::Address(_) => write!(out, "{letter}_0x"),

@@ -113,7 +113,7 @@ impl EventsFile {
             ProbeKind::Kprobe
             | ProbeKind::Kretprobe
             | ProbeKind::Kretinsn
-            | ProbeKind::Blocks
+            | ProbeKind::Blocks { .. }
             | ProbeKind::Path => parse_head(head, kind, target)?,
             ProbeKind::FprobeEntry
             | ProbeKind::FprobeExit
@@ -254,7 +254,7 @@ fn parse_target<'a>(
         ProbeKind::Kprobe
         | ProbeKind::Kretprobe
         | ProbeKind::Kretinsn
-        | ProbeKind::Blocks
+        | ProbeKind::Blocks { .. }
         | ProbeKind::Path => parse_instruction(word, kind)?,
         ProbeKind::FprobeEntry | ProbeKind::FprobeExit => parse_functions(word, words, clauses)?,
         ProbeKind::Tracepoint => (parse_tracepoint(word, words)?, kind),
@@ -272,6 +272,11 @@ fn parse_target<'a>(
     })
 }
 
+/// The suffix of a probe on the blocks of a function.
+const BLOCKS: &str = "blocks";
+/// The suffix of a probe on the blocks of a function that hits once at each.
+const BLOCKS_ONCE: &str = "blocks-once";
+
 /// Parses the target of a kprobe. A suffix of the target can change the kind of the probe.
 fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKind), Error> {
     if let Ok(address) = number::unsigned(word, 0) {
@@ -288,7 +293,10 @@ fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKi
         None => (word, kind),
         Some((symbol, "return")) => (symbol, ProbeKind::Kretprobe),
         Some((symbol, "retinsn")) => (symbol, ProbeKind::Kretinsn),
-        Some((symbol, "blocks")) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Blocks),
+        Some((symbol, suffix @ (BLOCKS | BLOCKS_ONCE))) if kind == ProbeKind::Kprobe => {
+            let is_once = suffix == BLOCKS_ONCE;
+            (symbol, ProbeKind::Blocks { is_once })
+        }
         Some((symbol, PATH)) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Path),
         Some((symbol, _)) => {
             let offset = symbol.len();

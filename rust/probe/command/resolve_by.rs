@@ -70,7 +70,7 @@ impl<'a> ByResolver<'a> {
         // The address of a function is shown with its name, and that of a block with its offset.
         let modifier = match (&source, item.modifier) {
             (KeySource::Function, Modifier::None) => match self.kind {
-                ProbeKind::Blocks => Modifier::SymOffset,
+                ProbeKind::Blocks { .. } => Modifier::SymOffset,
                 _ => Modifier::Sym,
             },
             (_, modifier) => modifier,

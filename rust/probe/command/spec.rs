@@ -92,7 +92,8 @@ impl<T: SpecText> ProbeSpec<T> {
             (_, Target::AllNamed(_)) => "%all",
             (ProbeKind::FprobeExit, _) => "%return",
             (ProbeKind::Kretinsn, _) => "%retinsn",
-            (ProbeKind::Blocks, _) => "%blocks",
+            (ProbeKind::Blocks { is_once: false }, _) => "%blocks",
+            (ProbeKind::Blocks { is_once: true }, _) => "%blocks-once",
             (ProbeKind::Path, _) => "%path",
             _ => "",
         };

@@ -23,7 +23,10 @@ pub enum ProbeKind {
     /// Kprobes at all return instructions of a function. C has no such kind.
     Kretinsn,
     /// Kprobes at the first instruction of all basic blocks of a function. C has no such kind.
-    Blocks,
+    Blocks {
+        /// Whether each hits once.
+        is_once: bool,
+    },
     /// A kretprobe, and kprobes at all basic blocks, which collect the path of a call. C has no
     /// such kind.
     Path,
@@ -50,7 +53,7 @@ impl ProbeKind {
     /// The letter that starts a command of this kind.
     pub const fn letter(self) -> char {
         match self {
-            Self::Kprobe | Self::Kretinsn | Self::Blocks | Self::Path => 'p',
+            Self::Kprobe | Self::Kretinsn | Self::Blocks { .. } | Self::Path => 'p',
             Self::Kretprobe => 'r',
             Self::FprobeEntry | Self::FprobeExit => 'f',
             Self::Tracepoint => 't',
@@ -64,7 +67,7 @@ impl ProbeKind {
     /// The group of an event, if the command names no group.
     pub const fn default_group(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path => {
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks { .. } | Self::Path => {
                 "kprobes"
             }
             Self::FprobeEntry | Self::FprobeExit => "fprobes",
@@ -79,7 +82,7 @@ impl ProbeKind {
     /// The subsystem that the error log names. C: `trace_probe_log_init()`.
     pub const fn subsystem(self) -> &'static str {
         match self {
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path => {
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks { .. } | Self::Path => {
                 "trace_kprobe"
             }
             Self::FprobeEntry | Self::FprobeExit | Self::Tracepoint => "trace_fprobe",
@@ -134,7 +137,7 @@ impl ProbeKind {
     pub const fn is_kprobe(self) -> bool {
         matches!(
             self,
-            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks | Self::Path
+            Self::Kprobe | Self::Kretprobe | Self::Kretinsn | Self::Blocks { .. } | Self::Path
         )
     }
 

@@ -72,6 +72,7 @@ use crate::{
 use registered::{
     register_return,
     OnBlocks,
+    OnBlocksOnce,
     OnPath, //
 };
 
@@ -147,7 +148,7 @@ impl<'a> Symbol<'a> {
             Some(1) => self.is_entry()?.unwrap_or(kind.is_return()),
             Some(_) => return refuse(ErrorKind::NonUniqSymbol),
         };
-        if matches!(kind, ProbeKind::Blocks | ProbeKind::Path) && self.offset != 0 {
+        if matches!(kind, ProbeKind::Blocks { .. } | ProbeKind::Path) && self.offset != 0 {
             return refuse(ErrorKind::BlocksInside);
         }
         if kind.is_return() && !is_entry {
@@ -297,7 +298,7 @@ fn point(command: &Command<'_>, is_entry: bool) -> ProbePoint {
     match command.kind {
         ProbeKind::Kretprobe => ProbePoint::Return,
         ProbeKind::Kretinsn => ProbePoint::ReturnInsn,
-        ProbeKind::Blocks => ProbePoint::Inside,
+        ProbeKind::Blocks { .. } => ProbePoint::Inside,
         ProbeKind::Path => ProbePoint::Path,
         _ if is_entry => ProbePoint::Entry,
         _ => ProbePoint::Inside,
@@ -323,7 +324,13 @@ fn register(
             let registered = Kretinsn::register_disabled(target, action);
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
-        ProbeKind::Blocks => {
+        ProbeKind::Blocks { is_once: true } => {
+            let registered = OnBlocksOnce::register_disabled(target, action);
+            let registered = registered.map_err(refused::of_blocks)?;
+            log_gaps(&registered.probes);
+            boxed(registered)?
+        }
+        ProbeKind::Blocks { is_once: false } => {
             let registered = OnBlocks::register_disabled(target, action);
             let registered = registered.map_err(refused::of_blocks)?;
             log_gaps(&registered.probes);
@@ -355,7 +362,7 @@ fn register_path<const N: usize>(
 
 /// Logs how many blocks of a function the kernel refuses to probe.
 #[inline(never)]
-fn log_gaps(probes: &BlockProbes<impl kprobe::Handler>) {
+fn log_gaps<P>(probes: &BlockProbes<P>) {
     let (all, probed) = (probes.blocks().len(), probes.probed());
     if probed < all {
         let entry = exits::SymbolOffset(probes.entry() as u64);

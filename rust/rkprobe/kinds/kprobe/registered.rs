@@ -25,6 +25,10 @@ use ktrace::{
         self,
         Kretprobe, //
     },
+    once::{
+        self,
+        OnceBatch, //
+    },
     trace_event::EventMutexHeld,
     tracepoint::Tracepoint, //
 };
@@ -36,6 +40,7 @@ use probe::{
 use crate::{
     action::{
         Action,
+        Conditional,
         Counts, //
     },
     block_probes::{
@@ -201,7 +206,7 @@ impl Registered for Kretinsn<Action> {
 /// The registered probes of an event on the blocks of a function.
 pub(super) struct OnBlocks {
     action: Arc<Action>,
-    pub(super) probes: BlockProbes<Arc<Action>>,
+    pub(super) probes: BlockProbes<kprobe::Batch<Arc<Action>>>,
 }
 
 impl OnBlocks {
@@ -211,8 +216,12 @@ impl OnBlocks {
         action: Action,
     ) -> Result<Self, Refusal> {
         let action = Arc::new(action, GFP_KERNEL)?;
+        let new = || Ok(kprobe::Batch::empty());
+        let add = |probes: &mut kprobe::Batch<_>, _, _, block: &_| {
+            probes.add_disabled(block, action.clone())
+        };
         Ok(Self {
-            probes: BlockProbes::register_disabled(target, |_, _, _| Some(action.clone()))?,
+            probes: BlockProbes::register_disabled(target, new, add)?,
             action,
         })
     }
@@ -240,7 +249,58 @@ impl Registered for OnBlocks {
     }
 
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        unregister_kprobes(KBox::into_inner(self).probes.into_kprobes(), batch);
+        let probes = KBox::into_inner(self).probes.into_probes();
+        unregister_kprobes(probes.into_kprobes(), batch);
+    }
+}
+
+/// The registered probes of an event on the blocks of a function, each of which hits once.
+pub(super) struct OnBlocksOnce {
+    action: Arc<Action>,
+    pub(super) probes: BlockProbes<OnceBatch<Arc<Action>>>,
+}
+
+impl OnBlocksOnce {
+    /// Registers them, disabled. Fails as [`BlockProbes::register_disabled`].
+    pub(super) fn register_disabled(
+        target: kprobe::Target<'_>,
+        action: Action,
+    ) -> Result<Self, Refusal> {
+        let action = Arc::new(action, GFP_KERNEL)?;
+        let add =
+            |probes: &mut OnceBatch<_>, _, _, block: &_| probes.add_disabled(block, action.clone());
+        Ok(Self {
+            probes: BlockProbes::register_disabled(target, OnceBatch::new, add)?,
+            action,
+        })
+    }
+}
+
+impl Registered for OnBlocksOnce {
+    /// Arms the probes of all blocks, also of those that were hit before.
+    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
+        self.probes.probes().enable()
+    }
+
+    fn disarm(&self) -> Result {
+        self.probes.probes().disable()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(&self.action, self.probes.probes().missed())
+    }
+
+    fn address(&self) -> Option<usize> {
+        Some(self.probes.entry())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.probes.probes().is_gone()
+    }
+
+    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
+        let probes = KBox::into_inner(self).probes.into_probes();
+        unregister_kprobes(probes.into_kprobes(), batch);
     }
 }
 
@@ -256,7 +316,7 @@ fn unregister_kprobes(probes: impl Iterator<Item = AnyKprobe>, batch: &mut Unreg
 /// The registered probes of an event on the calls of a function, with their paths.
 pub(super) struct OnPath<const N: usize> {
     call: Pin<KBox<Kretprobe<AtCall<N>>>>,
-    pub(super) blocks: BlockProbes<AtBlock>,
+    pub(super) blocks: BlockProbes<kprobe::Batch<AtBlock>>,
     paths: Arc<Paths>,
     _exits: Tracepoint<AtTaskFree<Paths>>,
 }
@@ -272,13 +332,19 @@ impl<const N: usize> OnPath<N> {
         let paths = Arc::new(Paths::new(calls)?, GFP_KERNEL)?;
         // A task that exits in a call must not keep it, so this comes first.
         let exits = AtTaskFree::attach(paths.clone())?;
-        let blocks = BlockProbes::register_disabled(target, |entry, index, block| {
+        let new = || Ok(kprobe::Batch::empty());
+        let add = |probes: &mut kprobe::Batch<_>, entry, index, block: &_| match index {
             // The probe of the call has the first block.
-            (index != 0).then(|| AtBlock {
-                visit: path::visit(entry, index, block),
-                paths: paths.clone(),
-            })
-        })?;
+            0 => Ok(()),
+            _ => probes.add_disabled(
+                block,
+                AtBlock {
+                    visit: path::visit(entry, index, block),
+                    paths: paths.clone(),
+                },
+            ),
+        };
+        let blocks = BlockProbes::register_disabled(target, new, add)?;
         let (first, _) = blocks.blocks().first().ok_or(EINVAL)?;
         let first = path::visit(blocks.entry(), 0, first);
         let call = AtCall::new(paths.clone(), first, action, arguments)?;
@@ -329,7 +395,7 @@ impl<const N: usize> Registered for OnPath<N> {
     fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
         let this = KBox::into_inner(self);
         drop(batch.kretprobes.push_within_capacity(this.call.into()));
-        unregister_kprobes(this.blocks.into_kprobes(), batch);
+        unregister_kprobes(this.blocks.into_probes().into_kprobes(), batch);
     }
 }
 
@@ -338,6 +404,20 @@ impl kprobe::Handler for Action {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
         self.run(hit, (), (hit.address(),));
+    }
+}
+
+impl once::Handler for Action {
+    #[inline(always)]
+    fn is_awaited(&self, hit: &Hit<'_>) -> bool {
+        let conditional = self.conditional();
+        conditional.is_none_or(|conditional| conditional.admits(hit, ()))
+    }
+
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        let action = self.conditional().map_or(self, Conditional::action);
+        action.run_always(hit, (), (hit.address(),));
     }
 }
 

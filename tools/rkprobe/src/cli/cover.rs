@@ -15,6 +15,7 @@ use crate::{
 };
 
 use super::options::{
+    flag,
     functions,
     source,
     table::{
@@ -37,7 +38,11 @@ pub fn options() -> Command {
                     .long("lcov")
                     .value_name("FILE")
                     .help("Also write the lines that ran into FILE, for genhtml and editors"),
-            ),
+            )
+            .arg(flag(
+                "once",
+                "Count each block once, and disarm its probe then: the functions are slow for their first calls only",
+            )),
         &["ran", "blocks", "name"],
     ))
 }
@@ -49,6 +54,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         text(matches, "FUNCTIONS"),
         matches.get_flag("source"),
         matches.get_one("lcov"),
+        matches.get_flag("once"),
         &table(matches),
     )
 }

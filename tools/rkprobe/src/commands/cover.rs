@@ -233,12 +233,13 @@ fn to_lcov(functions: &[Function], hits: &Hits, lines: &Lines) -> String {
 }
 
 /// Runs the command. If `has_source`, the blocks that did not run have source lines. `lcov` is the path of a file for
-/// the lines that ran.
+/// the lines that ran. If `is_once`, each block hits once.
 pub fn run(
     context: &Context,
     pattern: &str,
     has_source: bool,
     lcov: Option<&String>,
+    is_once: bool,
     options: &Options<'_>,
 ) -> Result {
     let names = context.functions.each(pattern, Method::Kprobe)?;
@@ -256,9 +257,10 @@ pub fn run(
         size: u32::try_from(size).unwrap_or(u32::MAX),
         condition: context.whom.counted(),
     };
+    let suffix = if is_once { "%blocks-once" } else { "%blocks" };
     let command = |group: &str, function: &Function| {
         format!(
-            "p:{group}/cover {}%blocks{}",
+            "p:{group}/cover {}{suffix}{}",
             function.name,
             count.clauses()
         )

@@ -127,7 +127,9 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
             ProbeKind::Path => ProbePoint::Path,
             _ => ProbePoint::Return,
         }),
-        Target::Symbol { .. } if command.kind == ProbeKind::Blocks => Some(ProbePoint::Inside),
+        Target::Symbol { .. } if matches!(command.kind, ProbeKind::Blocks { .. }) => {
+            Some(ProbePoint::Inside)
+        }
         Target::Symbol { offset: 0, .. } => Some(ProbePoint::Entry),
         Target::Symbol { .. } => Some(ProbePoint::Inside),
         Target::Address(_) if is_return => Some(ProbePoint::Return),

@@ -224,7 +224,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 14] = [
     ("p", ""),
     ("p", ""),
     ("p", ""),
@@ -235,6 +235,7 @@ const KINDS: [(&str, &str); 13] = [
     ("p", "%return"),
     ("p", "%retinsn"),
     ("p", "%blocks"),
+    ("p", "%blocks-once"),
     ("p", "%path"),
     ("t", ""),
     ("w", ""),

@@ -190,11 +190,18 @@ fn a_command_says_its_kind_and_target() {
     assert_eq!(whole.listing(), "p:kprobes/r_fn_0 fn%retinsn");
 
     let whole = create("p mod:fn%blocks %ip by func").unwrap();
-    assert_eq!(whole.command.kind, ProbeKind::Blocks);
+    assert_eq!(whole.command.kind, ProbeKind::Blocks { is_once: false });
     assert_eq!(whole.command.target, target);
     assert_eq!(
         whole.listing(),
         "p:kprobes/p_mod_fn_blocks mod:fn%blocks arg1=%ip by func"
+    );
+    let whole = create("p mod:fn%blocks-once if $comm == a").unwrap();
+    assert_eq!(whole.command.kind, ProbeKind::Blocks { is_once: true });
+    assert_eq!(whole.command.target, target);
+    assert_eq!(
+        whole.listing(),
+        "p:kprobes/p_mod_fn_blocks_once mod:fn%blocks-once if $comm == a"
     );
 
     let whole = create("p9:way mod:fn%path $retval $elapsed $exit if path ~ *+0x8*").unwrap();

@@ -150,7 +150,9 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Kretinsn => {
             ProbePoint::ReturnInsn
         }
-        Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Blocks => ProbePoint::Inside,
+        Target::Symbol { offset: 0, .. } if matches!(command.kind, ProbeKind::Blocks { .. }) => {
+            ProbePoint::Inside
+        }
         Target::Symbol { offset: 0, .. } if command.kind == ProbeKind::Path => ProbePoint::Path,
         Target::Symbol { offset: 0, .. } if is_return => ProbePoint::Return,
         Target::Symbol { offset: 0, .. } => ProbePoint::Entry,
