@@ -44,6 +44,8 @@ const MAX_BACK: u64 = 64;
 struct Image {
     loader: Loader,
     symbols: HashMap<String, u64>,
+    /// The addresses of all symbols, in order.
+    starts: BTreeSet<u64>,
     /// How the names of all source files start.
     directory: String,
 }
@@ -85,6 +87,7 @@ impl Image {
         let symbols = symbols.iter().map(|(name, address)| (&**name, *address));
         Some(Self {
             loader,
+            starts: symbols.clone().map(|(_, address)| address).collect(),
             symbols: unique(symbols),
             directory: String::new(),
         })
@@ -134,6 +137,13 @@ impl Image {
         found.map(|(file, line)| (file.into(), line))
     }
 
+    /// The offset where the next symbol starts. Of the last symbol, only the first byte is known.
+    fn end(&self, function: &str) -> Option<u64> {
+        let start = self.symbols.get(function)?;
+        let next = self.starts.range(start + 1..).next();
+        Some(next.map_or(1, |next| next - start))
+    }
+
     /// The lines of the code at these offsets, with those of inlined functions.
     fn find_all(&self, function: &str, offsets: Range<u64>) -> Option<BTreeSet<(String, u32)>> {
         let start = self.symbols.get(function)?;
@@ -147,6 +157,12 @@ impl Image {
             Some((file.to_owned(), location.line.filter(|line| *line > 0)?))
         };
         Some(offsets.filter_map(line).collect())
+    }
+
+    fn line(&self, function: &str, offset: u64) -> Option<String> {
+        let (file, line) = self.location(function, offset)?;
+        let file = file.strip_prefix(&self.directory).unwrap_or(&file);
+        Some(format!("{file}:{line}"))
     }
 
     fn find_return(&self, function: &str, offset: u64) -> Option<String> {
@@ -187,35 +203,46 @@ impl Lines {
     /// The line of the instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`.
     pub fn find(&self, place: &str) -> Option<String> {
         let (function, offset, module) = split_place(place)?;
-        self.line(function, offset, module)
-    }
-
-    fn line(&self, function: &str, offset: u64, module: &str) -> Option<String> {
-        let image = self.0.get(module)?;
-        let (file, line) = image.location(function, offset)?;
-        let file = file.strip_prefix(&image.directory).unwrap_or(&file);
-        Some(format!("{file}:{line}"))
+        self.0.get(module)?.line(function, offset)
     }
 
     /// The first line that the code from a place to `end` has, as for [`find_all`](Self::find_all).
     pub fn find_first(&self, place: &str, end: Option<&str>) -> Option<String> {
-        let (function, mut offsets, module) = split_range(place, end)?;
-        offsets.find_map(|offset| self.line(function, offset, module))
+        let (image, function, mut offsets) = self.range(place, end)?;
+        offsets.find_map(|offset| image.line(function, offset))
     }
 
     /// The last line that the code from a place to `end` has, as for [`find_all`](Self::find_all).
     pub fn find_last(&self, place: &str, end: Option<&str>) -> Option<String> {
-        let (function, offsets, module) = split_range(place, end)?;
-        let mut offsets = offsets.rev();
-        offsets.find_map(|offset| self.line(function, offset, module))
+        let (image, function, offsets) = self.range(place, end)?;
+        offsets
+            .rev()
+            .find_map(|offset| image.line(function, offset))
     }
 
-    /// The lines of the code from a place to `end` in the same function. Without it, of the first instruction.
+    /// The lines of the code from a place to `end`, or to the end of the function if that is not behind the place in the
+    /// same function.
     pub fn find_all(&self, place: &str, end: Option<&str>) -> BTreeSet<(String, u32)> {
-        let found = split_range(place, end).and_then(|(function, offsets, module)| {
-            self.0.get(module)?.find_all(function, offsets)
-        });
-        found.unwrap_or_default()
+        let found = self.range(place, end);
+        found
+            .and_then(|(image, function, offsets)| image.find_all(function, offsets))
+            .unwrap_or_default()
+    }
+
+    fn range<'p>(
+        &self,
+        place: &'p str,
+        end: Option<&str>,
+    ) -> Option<(&Image, &'p str, Range<u64>)> {
+        let (function, offset, module) = split_place(place)?;
+        let image = self.0.get(module)?;
+        let end = end.and_then(split_place);
+        let end = end.filter(|(of, end, _)| *of == function && *end > offset);
+        let end = match end {
+            Some((_, end, _)) => end,
+            None => image.end(function)?,
+        };
+        Some((image, function, offset..end))
     }
 
     /// The line of the return instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`. A size
@@ -254,16 +281,6 @@ fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     let (function, offset) = place.split_once('+')?;
     let offset = offset.split('/').next()?.strip_prefix("0x")?;
     Some((function, u64::from_str_radix(offset, 16).ok()?, module))
-}
-
-/// Splits a place, with the offsets from there to `end`. If that is not in the same function and behind the place, there
-/// is only the offset of the place.
-fn split_range<'p>(place: &'p str, end: Option<&str>) -> Option<(&'p str, Range<u64>, &'p str)> {
-    let (function, offset, module) = split_place(place)?;
-    let end = end.and_then(split_place);
-    let end = end.filter(|(of, end, _)| *of == function && *end > offset);
-    let end = end.map_or(offset + 1, |(_, end, _)| end);
-    Some((function, offset..end, module))
 }
 
 #[cfg(test)]
@@ -318,10 +335,15 @@ mod tests {
         assert_eq!(lines.find_return("no_such_function+0x0"), None);
         let start = format!("{name}+0x0");
         assert_eq!(lines.find(&start), Some(format!("src/lines.rs:{first}")));
-        let only = lines.find_all(&start, None);
+        let only = lines.find_all(&start, Some(&format!("{name}+0x1/0xc8")));
         assert_eq!(only, BTreeSet::from([("src/lines.rs".into(), first)]));
-        let all = lines.find_all(&start, Some(&format!("{name}+0xc8/0xc8")));
-        assert!(all.contains(&("src/lines.rs".into(), body)), "{all:?}");
+        for behind in [None, Some("another_function+0x1")] {
+            let all = lines.find_all(&start, behind);
+            let own = [first, body, end].map(|line| ("src/lines.rs".into(), line));
+            assert!(own.iter().all(|line| all.contains(line)), "{all:?}");
+            let beyond = |(file, line): &(String, u32)| file == "src/lines.rs" && *line > end;
+            assert!(!all.iter().any(beyond), "{all:?}");
+        }
         assert_eq!(lines.find_return(&format!("{name}+0x0 [module]")), None);
     }
 
@@ -414,15 +436,6 @@ mod tests {
         let all = [("a", 1), ("show", 2), ("show", 3), ("show", 2), ("a", 1)];
         let symbols = unique(all.into_iter());
         assert_eq!(symbols, HashMap::from([("a".into(), 1)]));
-    }
-
-    #[test]
-    fn a_range_ends_in_the_same_function() {
-        let end = |place, end| split_range(place, end);
-        assert_eq!(end("f+0x4 [m]", Some("f+0x10")), Some(("f", 4..16, "m")));
-        assert_eq!(end("f+0x10", Some("f.cold+0x0")), Some(("f", 16..17, "")));
-        assert_eq!(end("f.cold+0x0", None), Some(("f.cold", 0..1, "")));
-        assert_eq!(end("f", None), None);
     }
 
     #[test]
