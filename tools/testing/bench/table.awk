@@ -144,7 +144,7 @@ END {
 		is_difference = most[row] ~ /^\+/
 		# The most instructions.
 		if (most[row] ~ /^=/)
-			most_of = substr(most[row], 2)
+			most_of = substr(most[row], 2) + 0
 		else if (is_difference)
 			most_of = c + substr(most[row], 2)
 		else
@@ -200,6 +200,11 @@ END {
 	command("tree_enable", "ms", 1e6, "", "and enabled")
 	command("tree_all_define", "ms", 1e6, "", "the same with all functions is defined")
 	command("tree_all_enable", "ms", 1e6, "", "and enabled")
+	for (i = split("path blocks", kinds, " "); i > 0; i--) {
+		command(kinds[i] "_define", "ms", 1e6, "", "%" kinds[i] " of link_path_walk() is defined")
+		command(kinds[i] "_enable", "ms", 1e6, "", "and enabled")
+		command(kinds[i] "_disable", "ms", 1e6, "", "and disabled")
+	}
 	for (i = split("inode file dentry", types, " "); i > 0; i--) {
 		command("define_" types[i], "ms", 1e6, "", "an object probe for all functions of a type is defined")
 		command("enable_" types[i], "ms", 1e6, "", "and enabled")
