@@ -32,6 +32,7 @@ struct lines_item {
 int lines_target_one(struct lines_item *item, int n);
 int lines_target_two(struct lines_item *item, int n);
 int lines_target_local(struct lines_item *item, int n);
+int lines_target_returns(struct lines_item *item, int n);
 
 /* Each function writes it, so that the compiler keeps all code. */
 static int last_result;
@@ -78,6 +79,21 @@ noinline __noclone int lines_target_local(struct lines_item *item, int n)
 	return local + copy.x + unused;
 }
 
+/* Its variables are in registers that functions keep. The first return comes before it takes these. */
+noinline __noclone int lines_target_returns(struct lines_item *item, int n)
+{
+	static int number;
+	int err, before;
+
+	if (n < 0)
+		return -ERANGE;
+	before = n * 5;
+	OPTIMIZER_HIDE_VAR(before);
+	err = kstrtoint(item->name, 0, &number);
+	WRITE_ONCE(last_result, item->x + before);
+	return err;
+}
+
 static struct lines_item second = {
 	.name = "second",
 	.x = 200,
@@ -107,6 +123,7 @@ static int run(const char *value, const struct kernel_param *param)
 	lines_target_one(&first, n);
 	lines_target_two(&first, n);
 	lines_target_local(&first, n);
+	lines_target_returns(&first, n);
 	return 0;
 }
 

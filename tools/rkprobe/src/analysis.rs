@@ -16,6 +16,14 @@ use crate::{
     }, //
 };
 
+/// The file with the exits of a function.
+const EXITS: &str = "rkprobe_exits";
+
+/// The exits of a function. Empty if the run is dry.
+pub fn exits(tracefs: &Tracefs, function: &str) -> Result<String> {
+    Analysis::open(tracefs, EXITS, "the module has no exit analysis")?.ask(function)
+}
+
 /// Such a file. The file has the answer for the function that was written last, so one run asks after the other.
 pub struct Analysis<'a> {
     tracefs: &'a Tracefs,

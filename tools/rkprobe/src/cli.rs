@@ -22,6 +22,7 @@ use crate::{
         Failure,
         Result, //
     },
+    sources::RETURN,
     tracefs::Tracefs, //
 };
 
@@ -177,7 +178,9 @@ pub fn run() -> Result<u8> {
     // These commands change nothing, and say themselves what is missing.
     let changes_nothing = match name {
         "stuck" => !matches.get_flag("until-it-moves"),
-        name => matches!(name, "list" | "doctor" | "names" | "vars"),
+        // The module decodes the function.
+        "vars" => !text(matches, "PLACE").ends_with(RETURN),
+        name => matches!(name, "list" | "doctor" | "names"),
     };
     let is_dry = matches.get_flag("dry-run") || changes_nothing;
     let tracefs = Tracefs::find(matches.get_flag("verbose"), is_dry)?;

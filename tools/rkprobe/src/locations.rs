@@ -26,8 +26,18 @@ use crate::dwarf::{
     Information, //
 };
 
+/// The fetch argument of the stack pointer.
+const STACK_POINTER: &str = "%sp";
+
 /// The most bytes that a function can have for ftrace: a landing pad, saving the return address, and a call.
 const MAX_FTRACE_SITE: u64 = if cfg!(target_arch = "aarch64") { 12 } else { 9 };
+
+/// The fetch argument of what a function returns.
+pub const RESULT_REGISTER: &str = if cfg!(target_arch = "aarch64") {
+    "%x0"
+} else {
+    "%ax"
+};
 
 /// Where a variable is.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +60,8 @@ pub enum Reason {
     Pieces,
     /// Only the function's caller had it.
     AtEntry,
+    /// The function has not yet taken its part of the stack, or has freed it.
+    Unused,
     /// It has to be calculated.
     Calculated,
 }
@@ -60,6 +72,7 @@ impl Reason {
             Self::OptimizedOut => "optimized out",
             Self::Pieces => "in several pieces",
             Self::AtEntry => "known only at the function's entry",
+            Self::Unused => "its part of the stack is not in use here",
             Self::Calculated => "has to be calculated",
         }
     }
@@ -99,6 +112,8 @@ impl Term {
     /// What is in memory there.
     fn memory(self) -> Result<Location, Reason> {
         match self {
+            // An exception, such as that of the probe, overwrites what is there.
+            Self::Sum(base, ..0) if base == STACK_POINTER => Err(Reason::Unused),
             Self::Sum(base, offset) => Ok(Location::Memory(base, offset)),
             Self::Fixed(address, offset) => Ok(Location::Static(address, offset)),
             Self::Number(_) => Err(Reason::Calculated),
@@ -235,7 +250,7 @@ impl<'p, 'd> Place<'p, 'd> {
                 },
                 Operation::Deref { size: 8, .. } => {
                     let term = terms.pop().ok_or(Reason::Calculated)?;
-                    let Term::Sum(base, offset) = term else {
+                    let Location::Memory(base, offset) = term.memory()? else {
                         return Err(Reason::Calculated);
                     };
                     terms.push(Term::Sum(memory(&base, offset), 0));

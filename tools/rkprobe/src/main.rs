@@ -7,7 +7,7 @@
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
 //! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
+//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
@@ -32,6 +32,7 @@ mod deep;
 mod draw;
 mod duration;
 mod dwarf;
+mod epilogues;
 mod errno;
 mod failure;
 mod flags;

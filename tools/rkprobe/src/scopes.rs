@@ -128,6 +128,14 @@ impl Scopes {
         self.around(scope).find(is_whole)
     }
 
+    /// The innermost scope around this one that is in no inlined copy.
+    pub fn of_holder(&self, scope: usize) -> usize {
+        let holder = self.holder(scope);
+        let mut around = self.around(scope);
+        let found = around.find(|scope| self.function(*scope) == holder);
+        found.unwrap_or(scope)
+    }
+
     /// The scopes whose variables have their names at a place in this scope, the innermost first: as in C, those up to
     /// the function.
     pub fn visible(&self, scope: usize) -> Vec<usize> {

@@ -13,6 +13,10 @@ use probe::btf::Btf;
 use crate::{
     btf,
     dwarf::Information,
+    epilogues::{
+        self,
+        Return, //
+    },
     failure::{
         note,
         Failure,
@@ -37,6 +41,7 @@ use crate::{
         Source, //
     },
     suggest,
+    tracefs::Tracefs,
     value::Value, //
 };
 
@@ -58,16 +63,32 @@ pub struct ProbedSites {
 
 impl Functions {
     /// Finds a place in the source, with the values that the user wants to see. `None` if the text chooses functions.
-    pub fn sites(&self, text: &str, chosen: &[&str]) -> Result<Option<ProbedSites>> {
+    pub fn sites(
+        &self,
+        tracefs: &Tracefs,
+        text: &str,
+        chosen: &[&str],
+    ) -> Result<Option<ProbedSites>> {
         if let Some(asked) = Asked::parse(text) {
-            return self.find(text, asked, chosen).map(Some);
+            let Source::Returns(name) = asked.source else {
+                return self.find(text, asked, chosen, &[]).map(Some);
+            };
+            let module = self.holding(asked.module, name);
+            let asked = Asked {
+                module: &module,
+                ..asked
+            };
+            let module = asked.module;
+            let function = Symbol { name, module }.full_name();
+            let returns = epilogues::find(tracefs, self, &function)?;
+            return self.find(text, asked, chosen, &returns).map(Some);
         }
         let Some(asked) = self.unknown(text) else {
             return Ok(None);
         };
         // The debug information alone can tell whether a function without a symbol has copies.
         let found = Information::open(asked.module).ok();
-        let found = found.and_then(|information| search(&information, asked, chosen).ok());
+        let found = found.and_then(|information| search(&information, asked, chosen, &[]).ok());
         match found.filter(|found| !found.sites.is_empty()) {
             Some(found) => self.probed(text, asked, chosen, found).map(Some),
             None => {
@@ -78,8 +99,8 @@ impl Functions {
     }
 
     /// Finds any place in the code: also `[MODULE:]FUNCTION[+OFFSET]`.
-    pub fn any_sites(&self, text: &str, chosen: &[&str]) -> Result<ProbedSites> {
-        if let Some(sites) = self.sites(text, chosen)? {
+    pub fn any_sites(&self, tracefs: &Tracefs, text: &str, chosen: &[&str]) -> Result<ProbedSites> {
+        if let Some(sites) = self.sites(tracefs, text, chosen)? {
             return Ok(sites);
         }
         let (module, function) = split(text);
@@ -90,11 +111,23 @@ impl Functions {
         };
         let number = number.map_err(|_| Failure::new(format!("{text}: {offset} is no offset")))?;
         self.check(text, Method::Read)?;
+        let module = self.holding(module.unwrap_or(""), function);
         let asked = Asked {
-            module: module.unwrap_or(""),
+            module: &module,
             source: Source::Offset(function, number),
         };
-        self.find(text, asked, chosen)
+        self.find(text, asked, chosen, &[])
+    }
+
+    /// The module of a function: the one that the user names, or the one that has the function. Empty for the kernel.
+    fn holding(&self, module: &str, function: &str) -> String {
+        let is_in_kernel = || btf::with(None, |btf| btf.function(function).is_some());
+        match module {
+            // The kernel takes long to print its symbols.
+            "" if is_in_kernel() == Some(true) => String::new(),
+            "" => self.module_of(function).unwrap_or_default(),
+            module => module.into(),
+        }
     }
 
     /// A name that no function has.
@@ -114,11 +147,17 @@ impl Functions {
         })
     }
 
-    fn find(&self, text: &str, asked: Asked<'_>, chosen: &[&str]) -> Result<ProbedSites> {
+    fn find(
+        &self,
+        text: &str,
+        asked: Asked<'_>,
+        chosen: &[&str],
+        returns: &[Return],
+    ) -> Result<ProbedSites> {
         let information = Information::open(asked.module);
         let information = information.map_err(|why| Failure::new(format!("{text}: {why}")))?;
         let broken = |error| Failure::new(format!("{text}: broken debug information: {error}"));
-        let found = search(&information, asked, chosen).map_err(broken)?;
+        let found = search(&information, asked, chosen, returns).map_err(broken)?;
         match found.sites.is_empty() {
             true => Err(no_code(text, asked, &found)),
             false => self.probed(text, asked, chosen, found),
@@ -198,12 +237,18 @@ impl Functions {
     }
 }
 
-fn search(information: &Information, asked: Asked<'_>, chosen: &[&str]) -> gimli::Result<Found> {
+fn search(
+    information: &Information,
+    asked: Asked<'_>,
+    chosen: &[&str],
+    returns: &[Return],
+) -> gimli::Result<Found> {
     let search = |btf: Option<&Btf<'_>>| {
         let search = Search {
             information,
             asked,
             chosen,
+            returns,
             btf,
         };
         search.find()
@@ -235,7 +280,7 @@ fn no_code(text: &str, asked: Asked<'_>, found: &Found) -> Failure {
             None => format!("{text} has no code, and no line after it has"),
         },
         Source::Copies(name) => format!("{text}: the compiler has made no copy of {name}"),
-        Source::Offset(name, _) => {
+        Source::Offset(name, _) | Source::Returns(name) => {
             format!("{text}: the debug information has no code there, or no {name}")
         }
     })

@@ -17,6 +17,7 @@ use crate::{
         Information,
         Mentions, //
     },
+    epilogues::Return,
     locations::Place,
     rows::{
         files,
@@ -32,6 +33,8 @@ use crate::{
 
 /// How a name asks for the copies of a function.
 const INLINE: &str = "%inline";
+/// How it asks for the returns of a function.
+pub const RETURN: &str = "%return";
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +44,8 @@ pub enum Source<'t> {
     Copies(&'t str),
     /// So many bytes after the start of a function.
     Offset(&'t str, u64),
+    /// Before the return instructions of a function.
+    Returns(&'t str),
 }
 
 /// A place in the source, of the kernel or of a module.
@@ -52,11 +57,17 @@ pub struct Asked<'t> {
 }
 
 impl<'t> Asked<'t> {
-    /// Reads `[MODULE:]FILE:LINE` or `[MODULE:]FUNCTION%inline`.
+    /// Reads `[MODULE:]FILE:LINE`, `[MODULE:]FUNCTION%inline` or `[MODULE:]FUNCTION[:]%return`.
     pub fn parse(text: &'t str) -> Option<Self> {
         let (module, rest) = text.split_once(':').unwrap_or(("", text));
         if let Some(function) = rest.strip_suffix(INLINE) {
             let source = Source::Copies(function);
+            return Some(Self { module, source });
+        }
+        if let Some(function) = text.strip_suffix(RETURN) {
+            let function = function.strip_suffix(':').unwrap_or(function);
+            let (module, function) = function.split_once(':').unwrap_or(("", function));
+            let source = Source::Returns(function);
             return Some(Self { module, source });
         }
         let (start, line) = text.rsplit_once(':')?;
@@ -129,12 +140,17 @@ impl<'c> Choice<'c> {
         let (variable, path) = fetch.split_at(end);
         let last = fetch.rsplit(['>', '.']).next().unwrap_or(fetch);
         Self {
-            name: name.unwrap_or(last),
+            name: name.unwrap_or_else(|| field(last)),
             variable,
             path,
             ty,
         }
     }
+}
+
+/// The name that a variable has in an event.
+fn field(variable: &str) -> &str {
+    variable.trim_start_matches('$')
 }
 
 /// The directory in front of a path that ends with the one that the user means.
@@ -164,6 +180,8 @@ pub struct Search<'s> {
     pub asked: Asked<'s>,
     /// The values that the user wants to see, as `[NAME=]VARIABLE[->MEMBER][:TYPE]`.
     pub chosen: &'s [&'s str],
+    /// The places of the returns, if the user asks for them.
+    pub returns: &'s [Return],
     /// Types with names of their own.
     pub btf: Option<&'s Btf<'s>>,
 }
@@ -194,6 +212,14 @@ impl<'s> Search<'s> {
                 let starts = self.information.addresses(name);
                 starts.map(|start| start.wrapping_add(offset)).collect()
             }
+            Source::Returns(_) => {
+                let places = self.returns.iter();
+                let addresses = places.flat_map(|place| {
+                    let starts = self.information.addresses(&place.symbol);
+                    starts.map(|start| start.wrapping_add(place.offset))
+                });
+                addresses.collect()
+            }
             _ => Vec::new(),
         };
         found.is_known |= !addresses.is_empty();
@@ -207,7 +233,7 @@ impl<'s> Search<'s> {
                 Source::Copies(_) => mentions
                     .as_ref()
                     .is_some_and(|mentions| mentions.are_in(self.information, &unit)),
-                Source::Offset(..) => has_one_of(&dwarf, &unit, &addresses)?,
+                Source::Offset(..) | Source::Returns(_) => has_one_of(&dwarf, &unit, &addresses)?,
             };
             if !is_in {
                 continue;
@@ -223,7 +249,7 @@ impl<'s> Search<'s> {
             let sites = match self.asked.source {
                 Source::Line(_, line) => part.of_line(line, &mut found),
                 Source::Copies(name) => part.of_copies(name, &mut found)?,
-                Source::Offset(..) => part.of_addresses(&addresses),
+                Source::Offset(..) | Source::Returns(_) => part.of_addresses(&addresses),
             };
             for (address, scope) in sites {
                 if known.insert(address) {
@@ -337,6 +363,7 @@ impl<'s> Part<'_, 's> {
             asked,
             chosen,
             btf,
+            ..
         } = *self.search;
         let (Some(holder), Some((start, names))) =
             (self.scopes.holder(scope), information.symbols_at(address))
@@ -364,10 +391,18 @@ impl<'s> Part<'_, 's> {
             Source::Line(_, number) => Some((self.file.into(), number)),
             _ => self.rows.line_at(address),
         };
-        let variables = visible(&place, &self.scopes, scope)?;
+        let is_return = matches!(asked.source, Source::Returns(_));
+        let scope = match is_return {
+            true => self.scopes.of_holder(scope),
+            false => scope,
+        };
+        let mut variables = visible(&place, &self.scopes, scope)?;
+        if is_return {
+            variables.extend(place.result()?);
+        }
         let listed = |variable: &Variable<'s>| -> gimli::Result<Listed> {
             let found = place.locate(variable, "");
-            let value = found.and_then(|found| place.value(&found, variable.name, btf));
+            let value = found.and_then(|found| place.value(&found, field(variable.name), btf));
             let next = match (&variable.location, &line) {
                 (Err(_), Some(line)) => next_line(&place, &self.rows, variable, line)?,
                 _ => None,
@@ -431,7 +466,10 @@ mod tests {
 
     use object::Object;
 
-    use crate::kinds::Kind;
+    use crate::{
+        kinds::Kind,
+        locations::RESULT_REGISTER, //
+    };
 
     use super::*;
 
@@ -479,6 +517,10 @@ int local(struct item *item, int n) {
                     source: *source,
                 },
                 chosen,
+                returns: &[Return {
+                    symbol: "local".into(),
+                    offset: 0,
+                }],
                 btf: None,
             };
             search.find().unwrap()
@@ -512,8 +554,9 @@ int local(struct item *item, int n) {
             (Source::Line("m.c", 11), &[]),
             (Source::Line("n.c", 11), &[]),
             (Source::Copies("one"), &[]),
+            (Source::Returns("local"), &["$retval", "r=$retval:x8", "n"]),
         ]);
-        let [copies, entry, line, empty, other, whole] = &found[..] else {
+        let [copies, entry, line, empty, other, whole, end] = &found[..] else {
             panic!();
         };
         let holders: Vec<&str> = copies.sites.iter().map(|site| &*site.symbol).collect();
@@ -580,6 +623,21 @@ int local(struct item *item, int n) {
 
         assert_eq!((empty.sites.len(), empty.next_line), (0, Some(12)));
         assert!(empty.is_known && !other.is_known && !whole.is_known);
+
+        let [site] = &end.sites[..] else {
+            panic!();
+        };
+        let chosen = site
+            .chosen
+            .iter()
+            .map(|value| &*value.as_ref().unwrap().fetch);
+        let chosen: Vec<&str> = chosen.collect();
+        let result = RESULT_REGISTER;
+        assert_eq!(
+            chosen[..2],
+            [format!("retval={result}:s32"), format!("r={result}:x8")]
+        );
+        assert_eq!(site.variables.last().unwrap().name, "$retval");
     }
 
     #[test]
@@ -589,6 +647,10 @@ int local(struct item *item, int n) {
         assert_eq!(asked("m:a.c:7"), Some(("m", Source::Line("a.c", 7))));
         assert_eq!(asked("f%inline"), Some(("", Source::Copies("f"))));
         assert_eq!(asked("m:f%inline"), Some(("m", Source::Copies("f"))));
+        for text in ["f%return", "f:%return"] {
+            assert_eq!(asked(text), Some(("", Source::Returns("f"))));
+        }
+        assert_eq!(asked("m:f:%return"), Some(("m", Source::Returns("f"))));
         for text in ["m:f", "m:7", "a.c", "a.c:x", "a.c:0", "f", "f%all", "vfs_*"] {
             assert_eq!(asked(text), None, "{text}");
         }

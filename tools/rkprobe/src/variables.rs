@@ -23,7 +23,8 @@ use crate::{
         memory,
         Location,
         Place,
-        Reason, //
+        Reason,
+        RESULT_REGISTER, //
     },
     scopes::{
         Scope,
@@ -34,6 +35,9 @@ use crate::{
 
 /// The most elements of an array that a fetch argument has.
 const MAX_ELEMENTS: u64 = 64;
+
+/// The name of what a function returns.
+const RESULT: &str = "$retval";
 
 /// A variable.
 pub struct Variable<'d> {
@@ -163,6 +167,16 @@ impl<'p, 'd> Place<'p, 'd> {
             typedefs,
             is_const,
         })
+    }
+
+    /// What the function returns, at a place where its register has it. `None` if it returns nothing.
+    pub fn result(&self) -> gimli::Result<Option<Variable<'d>>> {
+        let ty = self.type_of(self.holder)?;
+        Ok(ty.map(|_| Variable {
+            name: RESULT,
+            entry: self.holder.offset(),
+            location: Ok(Location::Value(RESULT_REGISTER.into())),
+        }))
     }
 
     /// The type as C writes it.

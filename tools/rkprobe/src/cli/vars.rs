@@ -24,8 +24,8 @@ pub fn options() -> Command {
         .about("Which variables can be read at a place in the source?")
         .arg(word(
             "PLACE",
-            "FILE:LINE, the name of a function, FUNCTION+OFFSET, or FUNCTION%inline for its copies in others. MODULE: \
-             can be in front",
+            "FILE:LINE, the name of a function, FUNCTION+OFFSET, FUNCTION%return for its returns, or FUNCTION%inline for \
+             its copies in others. MODULE: can be in front",
         ))
 }
 

@@ -137,8 +137,12 @@ pub fn run(
     options: &Options,
 ) -> Result {
     let sites = match variables {
-        [] => context.functions.sites(text, &[])?,
-        _ => Some(context.functions.any_sites(text, variables)?),
+        [] => context.functions.sites(&context.tracefs, text, &[])?,
+        _ => Some(
+            context
+                .functions
+                .any_sites(&context.tracefs, text, variables)?,
+        ),
     };
     if let Some(sites) = sites {
         if more.is_deep {

@@ -207,7 +207,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     if has_user_stack && !has_stacks {
         return Err(Failure::new("--user-stack needs --by stack"));
     }
-    let sites = context.functions.sites(pattern, &[])?;
+    let sites = context.functions.sites(&context.tracefs, pattern, &[])?;
     let targets = match &sites {
         Some(sites) => {
             let targets = sites.all.iter().map(|site| site.target.clone());

@@ -5,14 +5,12 @@
 use serde::Serialize;
 
 use crate::{
-    analysis::Analysis,
+    analysis,
     context::Context,
     failure::Result,
     functions::Method,
     lines::Lines, //
 };
-
-const FILE: &str = "rkprobe_exits";
 
 /// An exit, in JSON.
 #[derive(Serialize)]
@@ -47,10 +45,7 @@ fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
 pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
     context.functions.check(function, Method::Read)?;
     // Others can ask while the debug information is read.
-    let text = {
-        let lacking = "the module has no exit analysis";
-        Analysis::open(&context.tracefs, FILE, lacking)?.ask(function)?
-    };
+    let text = analysis::exits(&context.tracefs, function)?;
     if context.tracefs.is_dry() {
         return Ok(());
     }
