@@ -8,6 +8,7 @@ use std::{
         File, //
     },
     ops::Range,
+    os::unix::fs::FileExt,
     path::Path, //
 };
 
@@ -76,28 +77,44 @@ impl Information {
 
     /// `None` if the file has another build ID, or no debug information.
     pub fn read(path: &Path, id: &[u8]) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = File::open(path).ok()?;
+        let cache = ReadCache::new(&file);
         let object = object::File::parse(&cache).ok()?;
         if object.build_id().ok()?? != id {
             return None;
         }
         if object.kind() != ObjectKind::Relocatable {
             let symbols = symbols(&object)?;
-            return Self::of(&object, symbols);
+            // The cache would keep a copy of each section.
+            return Self::of(&object, symbols, |offset, length| {
+                let mut data = vec![0; length];
+                file.read_exact_at(&mut data, offset).ok()?;
+                Some(data)
+            });
         }
         let mut image = fs::read(path).ok()?;
         let symbols = relocate::place(&mut image)?;
-        Self::of(&object::File::parse(&*image).ok()?, symbols)
+        let object = object::File::parse(&*image).ok()?;
+        Self::of(&object, symbols, |offset, length| {
+            let start = usize::try_from(offset).ok()?;
+            Some(image.get(start..start.checked_add(length)?)?.to_vec())
+        })
     }
 
+    /// `read` reads bytes of the file.
     fn of<'d, R: ReadRef<'d>>(
         object: &object::File<'d, R>,
         symbols: Vec<(String, u64)>,
+        read: impl Fn(u64, usize) -> Option<Vec<u8>>,
     ) -> Option<Self> {
         let section = |id: SectionId| {
             let section = object.section_by_name(id.name())?;
-            let data = section.compressed_data().ok()?;
-            (data.format == CompressionFormat::None).then(|| (id, data.data.to_vec()))
+            let range = section.compressed_file_range().ok()?;
+            if range.format != CompressionFormat::None {
+                return None;
+            }
+            let length = usize::try_from(range.uncompressed_size).ok()?;
+            Some((id, read(range.offset, length)?))
         };
         let sections: Vec<(SectionId, Vec<u8>)> =
             SECTIONS.into_iter().filter_map(section).collect();
