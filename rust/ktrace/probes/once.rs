@@ -18,8 +18,9 @@ use core::{
 use kernel::{
     bindings,
     ffi::c_void,
-    new_mutex,
     prelude::*,
+    static_lock_class,
+    str::CStr,
     sync::{
         atomic::{
             Atomic,
@@ -27,6 +28,7 @@ use kernel::{
             Relaxed, //
         },
         Arc,
+        LockClassKey,
         Mutex, //
     },
     types::Opaque, //
@@ -121,6 +123,15 @@ struct Disarmer<H: Handler> {
     probes: Mutex<Batch<Once<H>>>,
 }
 
+/// The name and the key of the lock of each disarmer.
+///
+/// Each module has its own copy of a string in generic code, such as that of `new_mutex!`, but
+/// lockdep expects one string for one key.
+#[inline(never)]
+fn lock_class() -> (&'static CStr, Pin<&'static LockClassKey>) {
+    (c"ktrace::once::Disarmer", static_lock_class!())
+}
+
 /// C counterpart: `struct ktrace_request` in `rust/helpers/once.c`.
 #[repr(C)]
 struct Request {
@@ -184,7 +195,10 @@ impl<H: Handler> Disarmer<H> {
             pin_init!(Self {
                 request <- request,
                 entry: Entry::ended(),
-                probes <- new_mutex!(Batch::empty()),
+                probes <- {
+                    let (name, key) = lock_class();
+                    Mutex::new(Batch::empty(), name, key)
+                },
             }),
             GFP_KERNEL,
         )?;
