@@ -92,16 +92,22 @@ impl Code {
         for part in &parts {
             let (mut address, mut text) = (part.address, &*part.text);
             while !text.is_empty() {
-                let insn = Native::decode(text, address)?;
-                match insn.flow {
-                    Flow::Jump(target) | Flow::Branch(target) => {
+                let insn = Native::decode(text, address);
+                let length = match insn {
+                    Some(insn) => insn.len.into(),
+                    // On arm64, the pointer of ftrace is in front of the next function.
+                    None if Native::UNIT > 1 => Native::UNIT.min(text.len()),
+                    None => return None,
+                };
+                match insn.map(|insn| insn.flow) {
+                    Some(Flow::Jump(target) | Flow::Branch(target)) => {
                         targets.insert(target);
                     }
-                    Flow::IndirectJump => return None,
+                    Some(Flow::IndirectJump) => return None,
                     _ => {}
                 }
-                address += u64::from(insn.len);
-                text = &text[insn.len.into()..];
+                address += length as u64;
+                text = &text[length..];
             }
         }
         Some(Self { parts, targets })
