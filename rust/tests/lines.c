@@ -79,7 +79,7 @@ noinline __noclone int lines_target_local(struct lines_item *item, int n)
 	return local + copy.x + unused;
 }
 
-/* Its variables are in registers that functions keep. The first return comes before it takes these. */
+/* Its variables are in registers that functions keep. The first return is before it takes these. */
 noinline __noclone int lines_target_returns(struct lines_item *item, int n)
 {
 	static int number;
