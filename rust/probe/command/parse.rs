@@ -272,11 +272,6 @@ fn parse_target<'a>(
     })
 }
 
-/// The suffix of a probe on the blocks of a function.
-const BLOCKS: &str = "blocks";
-/// The suffix of a probe on the blocks of a function that hits once at each.
-const BLOCKS_ONCE: &str = "blocks-once";
-
 /// Parses the target of a kprobe. A suffix of the target can change the kind of the probe.
 fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKind), Error> {
     if let Ok(address) = number::unsigned(word, 0) {
@@ -293,9 +288,11 @@ fn parse_instruction(word: &str, kind: ProbeKind) -> Result<(Target<'_>, ProbeKi
         None => (word, kind),
         Some((symbol, "return")) => (symbol, ProbeKind::Kretprobe),
         Some((symbol, "retinsn")) => (symbol, ProbeKind::Kretinsn),
-        Some((symbol, suffix @ (BLOCKS | BLOCKS_ONCE))) if kind == ProbeKind::Kprobe => {
-            let is_once = suffix == BLOCKS_ONCE;
-            (symbol, ProbeKind::Blocks { is_once })
+        Some((symbol, "blocks")) if kind == ProbeKind::Kprobe => {
+            (symbol, ProbeKind::Blocks { is_once: false })
+        }
+        Some((symbol, "blocks-once")) if kind == ProbeKind::Kprobe => {
+            (symbol, ProbeKind::Blocks { is_once: true })
         }
         Some((symbol, PATH)) if kind == ProbeKind::Kprobe => (symbol, ProbeKind::Path),
         Some((symbol, _)) => {

@@ -72,7 +72,6 @@ use crate::{
 use registered::{
     register_return,
     OnBlocks,
-    OnBlocksOnce,
     OnPath, //
 };
 
@@ -324,14 +323,8 @@ fn register(
             let registered = Kretinsn::register_disabled(target, action);
             boxed(registered.map_err(refused::of_retinsn)?)?
         }
-        ProbeKind::Blocks { is_once: true } => {
-            let registered = OnBlocksOnce::register_disabled(target, action);
-            let registered = registered.map_err(refused::of_blocks)?;
-            log_gaps(&registered.probes);
-            boxed(registered)?
-        }
-        ProbeKind::Blocks { is_once: false } => {
-            let registered = OnBlocks::register_disabled(target, action);
+        ProbeKind::Blocks { is_once } => {
+            let registered = OnBlocks::register_disabled(target, is_once, action);
             let registered = registered.map_err(refused::of_blocks)?;
             log_gaps(&registered.probes);
             boxed(registered)?

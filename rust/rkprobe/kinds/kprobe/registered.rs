@@ -203,22 +203,47 @@ impl Registered for Kretinsn<Action> {
     }
 }
 
+/// The probes on the blocks of a function.
+pub(super) enum Blocks {
+    /// They hit each time.
+    Always(kprobe::Batch<Arc<Action>>),
+    /// They hit once each.
+    Once(OnceBatch<Arc<Action>>),
+}
+
+/// Evaluates an expression for the batch in a [`Blocks`]. Both types have the same functions.
+macro_rules! for_batch {
+    ($blocks:expr, $batch:ident => $result:expr) => {
+        match $blocks {
+            Blocks::Always($batch) => $result,
+            Blocks::Once($batch) => $result,
+        }
+    };
+}
+
 /// The registered probes of an event on the blocks of a function.
 pub(super) struct OnBlocks {
     action: Arc<Action>,
-    pub(super) probes: BlockProbes<kprobe::Batch<Arc<Action>>>,
+    pub(super) probes: BlockProbes<Blocks>,
 }
 
 impl OnBlocks {
     /// Registers them, disabled. Fails as [`BlockProbes::register_disabled`].
     pub(super) fn register_disabled(
         target: kprobe::Target<'_>,
+        is_once: bool,
         action: Action,
     ) -> Result<Self, Refusal> {
         let action = Arc::new(action, GFP_KERNEL)?;
-        let new = || Ok(kprobe::Batch::empty());
-        let add = |probes: &mut kprobe::Batch<_>, _, _, block: &_| {
-            probes.add_disabled(block, action.clone())
+        let new = || {
+            Ok(match is_once {
+                true => Blocks::Once(OnceBatch::new()?),
+                false => Blocks::Always(kprobe::Batch::empty()),
+            })
+        };
+        let add = |blocks: &mut Blocks, _, _, block: &_| {
+            let action = action.clone();
+            for_batch!(blocks, batch => batch.add_disabled(block, action))
         };
         Ok(Self {
             probes: BlockProbes::register_disabled(target, new, add)?,
@@ -228,16 +253,18 @@ impl OnBlocks {
 }
 
 impl Registered for OnBlocks {
+    /// Arms the probes of all blocks, also of those that have hit once.
     fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
-        self.probes.probes().enable()
+        for_batch!(self.probes.probes(), batch => batch.enable())
     }
 
     fn disarm(&self) -> Result {
-        self.probes.probes().disable()
+        for_batch!(self.probes.probes(), batch => batch.disable())
     }
 
     fn counts(&self) -> Counts {
-        Counts::of(&self.action, self.probes.probes().missed())
+        let missed = for_batch!(self.probes.probes(), batch => batch.missed());
+        Counts::of(&self.action, missed)
     }
 
     fn address(&self) -> Option<usize> {
@@ -245,62 +272,12 @@ impl Registered for OnBlocks {
     }
 
     fn is_gone(&self) -> bool {
-        self.probes.probes().is_gone()
+        for_batch!(self.probes.probes(), batch => batch.is_gone())
     }
 
-    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let probes = KBox::into_inner(self).probes.into_probes();
-        unregister_kprobes(probes.into_kprobes(), batch);
-    }
-}
-
-/// The registered probes of an event on the blocks of a function, each of which hits once.
-pub(super) struct OnBlocksOnce {
-    action: Arc<Action>,
-    pub(super) probes: BlockProbes<OnceBatch<Arc<Action>>>,
-}
-
-impl OnBlocksOnce {
-    /// Registers them, disabled. Fails as [`BlockProbes::register_disabled`].
-    pub(super) fn register_disabled(
-        target: kprobe::Target<'_>,
-        action: Action,
-    ) -> Result<Self, Refusal> {
-        let action = Arc::new(action, GFP_KERNEL)?;
-        let add =
-            |probes: &mut OnceBatch<_>, _, _, block: &_| probes.add_disabled(block, action.clone());
-        Ok(Self {
-            probes: BlockProbes::register_disabled(target, OnceBatch::new, add)?,
-            action,
-        })
-    }
-}
-
-impl Registered for OnBlocksOnce {
-    /// Arms the probes of all blocks, also of those that were hit before.
-    fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
-        self.probes.probes().enable()
-    }
-
-    fn disarm(&self) -> Result {
-        self.probes.probes().disable()
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::of(&self.action, self.probes.probes().missed())
-    }
-
-    fn address(&self) -> Option<usize> {
-        Some(self.probes.entry())
-    }
-
-    fn is_gone(&self) -> bool {
-        self.probes.probes().is_gone()
-    }
-
-    fn unregister_in(self: KBox<Self>, batch: &mut UnregisterBatch) {
-        let probes = KBox::into_inner(self).probes.into_probes();
-        unregister_kprobes(probes.into_kprobes(), batch);
+    fn unregister_in(self: KBox<Self>, unregistered: &mut UnregisterBatch) {
+        let blocks = KBox::into_inner(self).probes.into_probes();
+        for_batch!(blocks, batch => unregister_kprobes(batch.into_kprobes(), unregistered));
     }
 }
 
