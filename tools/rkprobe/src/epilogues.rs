@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the variables of a function can be read for the last time before it returns.
+//! The last places where the variables of a function can be read before it returns.
 //!
 //! At a return instruction, the registers have the values of the caller again, and the frame is free. The instructions that
 //! restore them come right before it, and change nothing else. Their first one is the place where the function has
@@ -81,7 +81,7 @@ struct Part {
 /// The code of a function.
 struct Code {
     parts: Vec<Part>,
-    /// Where the parts begin, and where the jumps in them lead.
+    /// The addresses of the parts, and the targets of the jumps in them.
     targets: BTreeSet<u64>,
 }
 

@@ -137,6 +137,11 @@ impl Image {
         found.map(|(file, line)| (file.into(), line))
     }
 
+    /// The name of a source file without the directory of the source.
+    fn short<'f>(&self, file: &'f str) -> &'f str {
+        file.strip_prefix(&self.directory).unwrap_or(file)
+    }
+
     /// The offset where the next symbol starts. Of the last symbol, only the first byte is known.
     fn end(&self, function: &str) -> Option<u64> {
         let start = self.symbols.get(function)?;
@@ -153,16 +158,17 @@ impl Image {
                 .find_location(start.checked_add(offset)?)
                 .ok()??;
             let file = location.file?;
-            let file = file.strip_prefix(&self.directory).unwrap_or(file);
-            Some((file.to_owned(), location.line.filter(|line| *line > 0)?))
+            Some((
+                self.short(file).to_owned(),
+                location.line.filter(|line| *line > 0)?,
+            ))
         };
         Some(offsets.filter_map(line).collect())
     }
 
     fn line(&self, function: &str, offset: u64) -> Option<String> {
         let (file, line) = self.location(function, offset)?;
-        let file = file.strip_prefix(&self.directory).unwrap_or(&file);
-        Some(format!("{file}:{line}"))
+        Some(format!("{}:{line}", self.short(&file)))
     }
 
     fn find_return(&self, function: &str, offset: u64) -> Option<String> {
@@ -171,7 +177,7 @@ impl Image {
             .filter_map(|back| self.location(function, offset - back))
             .find(|place| *place != (file.clone(), line))
             .filter(|place| place.0 == file);
-        let file = file.strip_prefix(&self.directory).unwrap_or(&file);
+        let file = self.short(&file);
         let before = before.map_or(String::new(), |(_, line)| format!(" after {line}"));
         Some(format!("{file}:{line}{before}"))
     }

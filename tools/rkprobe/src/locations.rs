@@ -32,7 +32,7 @@ const STACK_POINTER: &str = "%sp";
 /// The most bytes that a function can have for ftrace: a landing pad, saving the return address, and a call.
 const MAX_FTRACE_SITE: u64 = if cfg!(target_arch = "aarch64") { 12 } else { 9 };
 
-/// The fetch argument of what a function returns.
+/// The fetch argument of the result of a function.
 pub const RESULT_REGISTER: &str = if cfg!(target_arch = "aarch64") {
     "%x0"
 } else {

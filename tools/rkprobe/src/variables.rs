@@ -36,7 +36,7 @@ use crate::{
 /// The most elements of an array that a fetch argument has.
 const MAX_ELEMENTS: u64 = 64;
 
-/// The name of what a function returns.
+/// The name of the result of a function.
 const RESULT: &str = "$retval";
 
 /// A variable.
@@ -169,7 +169,7 @@ impl<'p, 'd> Place<'p, 'd> {
         })
     }
 
-    /// What the function returns, at a place where its register has it. `None` if it returns nothing.
+    /// The result of the function, at a place where its register has it. `None` if it returns nothing.
     pub fn result(&self) -> gimli::Result<Option<Variable<'d>>> {
         let ty = self.type_of(self.holder)?;
         Ok(ty.map(|_| Variable {
