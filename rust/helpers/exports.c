@@ -20,6 +20,7 @@
  * Helpers that generic functions of ktrace call. Generic functions are compiled into other modules.
  */
 EXPORT_API(ktrace_module_tracepoint);
+EXPORT_API(ktrace_no_registers);
 EXPORT_API(ktrace_per_cpu_ptr);
 EXPORT_API(ktrace_percpu_reset);
 EXPORT_API(ktrace_percpu_sum);
@@ -28,12 +29,3 @@ EXPORT_API(ktrace_preempt_enable);
 EXPORT_API(ktrace_remove_file);
 EXPORT_API(ktrace_tracepoint_stub);
 EXPORT_API(ktrace_tracepoint_synchronize_unregister);
-#ifdef CONFIG_RKPROBE_EXPORTS
-EXPORT_API(ktrace_attach_event_probe);
-EXPORT_API(ktrace_detach_event_probe);
-EXPORT_API(ktrace_event_len);
-EXPORT_API(ktrace_event_probe_missed);
-EXPORT_API(ktrace_free_event_probe);
-EXPORT_API(ktrace_new_event_probe);
-EXPORT_API(ktrace_no_registers);
-#endif

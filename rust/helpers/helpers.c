@@ -6,6 +6,10 @@
 
 #include "arch.c"
 #include "assumptions.c"
+#ifndef CONFIG_RKPROBE_EXPORTS
+#include "event_counter.c"
+#endif
+#include "event_probe.c"
 #include "file.c"
 #include "fprobe.c"
 #include "ftrace.c"

@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/trace_events.h>
 
+#include "event_field.h"
 #ifdef CONFIG_RKPROBE_EXPORTS
 #include "built_in.h"
 #endif
@@ -105,19 +106,6 @@ const struct trace_event_class ktrace_call_class = {
 	.reg = ktrace_call_reg_shim,
 	.fields_array = call_fields,
 	.get_fields = ktrace_call_get_fields,
-};
-
-/* C: struct ftrace_event_field in kernel/trace/trace.h. */
-struct event_field {
-	struct list_head link;
-	const char *name;
-	const char *type;
-	int filter_type;
-	int offset;
-	int size;
-	unsigned int is_signed:1;
-	unsigned int needs_test:1;
-	int len;
 };
 
 /* An empty list of fields looks like the field that the kernel takes from its front. */

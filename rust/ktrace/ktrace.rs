@@ -9,7 +9,7 @@
 //! - [`fprobe`], [`ftrace`]: handlers at many functions at once;
 //! - [`tracepoint`]: a handler on a tracepoint of the kernel;
 //! - [`watchpoint`]: a handler for accesses to memory;
-//! - [`event_probe`]: a handler for the records of an event, only in the kernel tree;
+//! - [`event_probe`]: a handler for the records of an event;
 //! - [`registers`], [`nofault`], [`number`]: registers and memory that a handler may read;
 //! - [`trace_event`](mod@trace_event): events under `events/` in tracefs, and records in the trace
 //!   buffers. The macro [`trace_event!`] defines events of a module;
@@ -121,7 +121,8 @@ pub unsafe fn init() -> Result {
         modules::ftrace_list::init();
         event::mutex::init();
         files::file::init();
-        event::registration::init()?;
+        event_probe::init()?;
+        event::registration::init().inspect_err(|_| event_probe::exit())?;
         watchpoint::init();
         fprobe::init();
         module_notifier::init();
@@ -140,6 +141,7 @@ pub unsafe fn init() -> Result {
 #[export_name = "ktrace_own_exit"]
 pub unsafe fn exit() {
     event::registration::exit();
+    event_probe::exit();
     // SAFETY: The caller calls this once, after `init`.
     unsafe { module_notifier::exit() };
     fprobe::exit();

@@ -175,8 +175,9 @@ pub enum RecordValue {
     Number(Width),
     /// A signed number.
     Signed(Width),
-    /// The address of the field. Used for strings inside the field, and for all fields that are not
-    /// numbers.
+    /// The address of the field, which contains a string.
+    Text,
+    /// The address of the field, which contains neither a number nor a string.
     Address,
     /// `__data_loc`: the address of a string. The field contains the string's offset from the start
     /// of the record.

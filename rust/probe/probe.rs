@@ -23,6 +23,7 @@ pub mod count_table;
 pub mod count_value;
 pub mod counting;
 pub mod error;
+pub mod event_format;
 pub mod fetch;
 pub mod hash;
 pub mod histogram;

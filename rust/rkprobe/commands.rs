@@ -39,7 +39,6 @@ use crate::{
     event::Probe,
     exits::Analysis,
     failure::Failure,
-    kinds,
     reader,
     registry,
     symbols, //
@@ -107,12 +106,6 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
         EINVAL
     })?;
     let result = match file.parse(line) {
-        _ if file
-            .kind(line)
-            .is_some_and(|kind| !kinds::are_supported(kind)) =>
-        {
-            Err(command::Error::at_command(ErrorKind::NoMatchingType, Errno::EINVAL).into())
-        }
         Ok(Line::Nothing) => Ok(()),
         Ok(Line::Create(command)) => create(&command),
         Ok(Line::Delete(delete)) => remove(file, &delete),

@@ -46,8 +46,8 @@ impl CountingEvent {
             return Ok(None);
         };
         let command = spec.command();
-        let condition = match command.filter() {
-            Ok(Some(condition)) if records.state.probes.load(Relaxed) == 1 => {
+        let condition = match command.condition_text() {
+            Some(condition) if records.state.probes.load(Relaxed) == 1 => {
                 Some(CString::try_from_fmt(format_args!("{condition}"))?)
             }
             _ => None,

@@ -10,10 +10,7 @@ mod object;
 mod tracepoint;
 mod watchpoint;
 
-use probe::command::{
-    ProbeKind,
-    Target, //
-};
+use probe::command::Target;
 
 use crate::kind::Kind;
 
@@ -30,10 +27,4 @@ pub(crate) fn with<'a, R>(target: Target<'a>, f: impl FnOnce(&dyn Kind<'a>) -> R
         Target::Object(target) => f(&target),
         Target::CallTree(target) => f(&target),
     }
-}
-
-/// Whether the kernel can have probes of a kind.
-pub(crate) fn are_supported(kind: ProbeKind) -> bool {
-    // Only the kernel's own tree supports event probes.
-    kind != ProbeKind::EventProbe || ktrace::event_probe::ARE_SUPPORTED
 }

@@ -25,6 +25,7 @@ use ktrace::{
         self,
         Arguments, //
     },
+    event_probe,
     trace_event::{
         self,
         EventMutex,
@@ -38,7 +39,10 @@ use ktrace::{
         TraceEvent, //
     },
 };
-use probe::command::EventsFile;
+use probe::command::{
+    EventsFile,
+    ProbeKind, //
+};
 
 use crate::{
     event::Probe,
@@ -304,6 +308,10 @@ impl Operations for Records {
 
     fn print_fmt(&self) -> &CStr {
         self.schema.print_fmt()
+    }
+
+    fn allows_perf(&self) -> bool {
+        self.schema.kind() != ProbeKind::EventProbe || event_probe::ALLOWS_PERF
     }
 
     fn enable(&self, token: &EventMutexHeld) -> Result {

@@ -21,7 +21,6 @@ use kernel::{
 use ktrace::{
     btf,
     event_probe::{
-        self,
         Event,
         EventProbe, //
     },
@@ -150,7 +149,7 @@ struct Everything {
     _switched: TraceEvent,
     _hit: TraceEvent,
     _addresses: TraceEvent,
-    _event_probe: Option<EventProbe<Records>>,
+    _event_probe: EventProbe<Records>,
     _watchpoint: Option<Watchpoint<Writes>>,
     _tracepoint: Tracepoint<AtTracepoint>,
     _rethook: Option<Rethook<Returns>>,
@@ -193,7 +192,7 @@ impl kernel::Module for Everything {
             _tracepoint: made.add(Tracepoint::attach_or_wait(TRACEPOINT_NAME, AtTracepoint))?,
             _watchpoint: made.add_if(watchpoint::slots(Access::Write) > 0, watchpoint)?,
             _rethook: made.add_if(rethook::IS_SUPPORTED, rethook)?,
-            _event_probe: made.add_if(event_probe::ARE_SUPPORTED, event_probe)?,
+            _event_probe: made.add(event_probe())?,
             _switched: made.add(switched(&addresses))?,
             _on_demand: made.add(on_demand())?,
             _threads: made.add(Threads::start(GROUP, Arc::new(Wait, GFP_KERNEL)?))?,
@@ -268,7 +267,7 @@ fn watchpoint() -> Result<Watchpoint<Writes>> {
 /// On a task that changes its name, which each program does when it starts.
 fn event_probe() -> Result<EventProbe<Records>> {
     let event = Event::get(c"task", c"task_rename")?;
-    let probe = EventProbe::new(event, None, Records)?;
+    let probe = EventProbe::new(event, Records)?;
     EventMutex::with(|token| probe.attach(token))??;
     Ok(probe)
 }

@@ -12,7 +12,7 @@ use kernel::{
 };
 
 use ktrace::{
-    event_probe, kretinsn, number, rethook,
+    kretinsn, number, rethook,
     trace_event::{
         empty_traces,
         Comm,
@@ -142,7 +142,7 @@ counts! {
     BTF: Count::new("btf"),
     EXITS: Count::supported_if("exits", || kretinsn::IS_BUILT),
     // One hit for each record of the event that the event probe is on.
-    EVENT_PROBE: Count::supported_if("event_probe", || event_probe::ARE_SUPPORTED),
+    EVENT_PROBE: Count::new("event_probe"),
 }
 
 /// The file. It shows one count on each line. Truncating it sets the counts to 0.

@@ -3,6 +3,5 @@
 //! Suites for the parts of ktrace that only the kernel's own tree supports.
 
 mod dyn_event;
-mod event_probe;
 #[cfg(CONFIG_RETHOOK)]
 mod rethook;

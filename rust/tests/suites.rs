@@ -17,6 +17,7 @@ module! {
     imports_ns: ["KTRACE"],
 }
 
+mod event_probe;
 mod fprobe;
 mod ftrace;
 #[cfg(CONFIG_RKPROBE_EXPORTS)]

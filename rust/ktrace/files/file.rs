@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads files of sysfs and proc, and looks up paths of tracefs, in the kernel.
+//! Reads files of sysfs, proc and tracefs, and looks up paths of tracefs, in the kernel.
 //!
 //! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
 //! [`include/linux/mount.h`](srctree/include/linux/mount.h)
@@ -15,7 +15,8 @@ use kernel::{
     },
     ffi::{
         c_char,
-        c_int, //
+        c_int,
+        c_void, //
     },
     prelude::*,
     str::CStr, //
@@ -26,6 +27,12 @@ use kernel::{
 extern "C" {
     fn ktrace_open(file_system: *const c_char, path: *const c_char) -> *mut bindings::file;
     fn ktrace_look_up(file_system: *const c_char, path: *const c_char) -> c_int;
+    fn ktrace_read_seq_file(
+        file: *mut bindings::file,
+        to: *mut c_void,
+        len: usize,
+        position: &mut i64,
+    ) -> isize;
 }
 
 kernel::sync::global_lock! {
@@ -88,14 +95,28 @@ impl File {
         Self::open_in(c"sysfs", path)
     }
 
-    /// Opens a file of sysfs or proc: see [`File::open`].
+    /// Opens a file of sysfs, proc or tracefs: see [`File::open`].
     pub(crate) fn open_in(file_system: &CStr, path: &CStr) -> Result<Self> {
         let _opening = OPENING.lock();
         // SAFETY: Both arguments are NUL-terminated, because each is a `CStr`. The function knows
-        // two file systems, and this is one of them.
+        // three file systems, and this is one of them.
         let file = unsafe { ktrace_open(file_system.as_char_ptr(), path.as_char_ptr()) };
         // INVARIANT: `ktrace_open` opened the file only for this value.
         Ok(Self(from_err_ptr(file)?))
+    }
+
+    /// Fills the start of `room` with the text from `position` on, and advances `position`. The
+    /// text may be cut anywhere. Returns the number of bytes, which is 0 at the end of the file.
+    ///
+    /// # Safety
+    ///
+    /// The file must be a `seq_file`.
+    pub(crate) unsafe fn read_seq(&self, room: &mut [u8], position: &mut i64) -> Result<usize> {
+        // SAFETY: By the type invariant, the file is open. The caller guarantees that it is a
+        // `seq_file`. `room` is a slice of this length.
+        let len =
+            unsafe { ktrace_read_seq_file(self.0, room.as_mut_ptr().cast(), room.len(), position) };
+        usize::try_from(len).map_err(|_| Error::from_errno(len as i32))
     }
 
     /// The open file.

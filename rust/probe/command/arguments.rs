@@ -77,14 +77,15 @@ impl<'a> WrittenArgument<'a> {
         }
     }
 
-    /// Parses the operand `body` of a condition, which starts at `at`.
-    pub(super) fn operand(body: &'a str, at: Position) -> Self {
+    /// Parses the operand `body` of a condition, or a key, which starts at `at`. `is_event` is
+    /// whether the probe is an event probe.
+    pub(super) fn operand(body: &'a str, at: Position, is_event: bool) -> Self {
         Self {
             word: body,
             given: None,
             name: name(None, body, 0),
             body,
-            written: WrittenBody::parse(body, false),
+            written: WrittenBody::operand(body, is_event),
             place: Place::Operand(at),
         }
     }

@@ -54,6 +54,16 @@ impl WrittenBody {
         }
     }
 
+    /// Parses an operand or a key. In an event probe, the type of a field is that of the event.
+    pub(super) fn operand(body: &str, is_event: bool) -> Self {
+        let parsed = Self::parse(body, is_event);
+        let suffix = match parsed.suffix {
+            Ok(suffix) if is_event => Ok(suffix.or_of_field()),
+            suffix => suffix,
+        };
+        Self { suffix, ..parsed }
+    }
+
     /// Whether the value needs [`TypeInfo`](super::TypeInfo).
     pub(super) fn needs_types(&self, body: &str) -> bool {
         self.levels

@@ -81,8 +81,8 @@ impl<'a> Item<'a> {
         Error::at(kind, self.at.skip(offset), Errno::EINVAL)
     }
 
-    fn operand(&self) -> WrittenArgument<'a> {
-        WrittenArgument::operand(self.text, self.at)
+    fn operand(&self, is_event: bool) -> WrittenArgument<'a> {
+        WrittenArgument::operand(self.text, self.at, is_event)
     }
 }
 
@@ -144,19 +144,27 @@ pub struct By<'a> {
     /// The fields of each [operation](Operation::ALL).
     fields: [Items<'a, MAX_FIELDS>; Operation::ALL.len()],
     size: u32,
+    /// Whether the probe is an event probe.
+    is_event: bool,
 }
 
 impl<'a> By<'a> {
-    /// Parses `words`. The first one has the index `first_word` in the command.
+    /// Parses `words`. The first one has the index `first_word` in the command. `is_event` is
+    /// whether the probe is an event probe.
     ///
     /// # Errors
     ///
     /// The kinds from [`ErrorKind::NoKey`] to [`ErrorKind::BadTableSize`], all EINVAL.
-    pub(super) fn parse(words: Words<'a>, first_word: usize) -> Result<Self, Error> {
+    pub(super) fn parse(
+        words: Words<'a>,
+        first_word: usize,
+        is_event: bool,
+    ) -> Result<Self, Error> {
         let mut by = Self {
             keys: Items::new(),
             fields: [Items::new(); Operation::ALL.len()],
             size: DEFAULT_TABLE_SIZE,
+            is_event,
         };
         let mut words = words.enumerate().peekable();
         let at = |index| Position {
@@ -207,12 +215,12 @@ impl<'a> By<'a> {
 
     /// The values of the keys, in their order, without their modifiers.
     pub fn key_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
-        self.keys().iter().map(Item::operand)
+        self.keys().iter().map(|item| item.operand(self.is_event))
     }
 
     /// The fields of all operations, in their order.
     pub fn field_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
-        self.fields().map(|(_, item)| item.operand())
+        self.fields().map(|(_, item)| item.operand(self.is_event))
     }
 
     pub(super) fn keys(&self) -> &[Item<'a>] {

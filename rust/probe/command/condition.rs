@@ -96,21 +96,25 @@ pub struct Condition<'a> {
     text: &'a str,
     /// Index in the command of the first word of `text`.
     first_word: usize,
+    /// Whether the probe is an event probe.
+    is_event: bool,
     comparisons: [Comparison; MAX_COMPARISONS],
     len: u8,
 }
 
 impl<'a> Condition<'a> {
-    /// Parses `text`, whose first word has the index `first_word` in the command.
+    /// Parses `text`, whose first word has the index `first_word` in the command. `is_event` is
+    /// whether the probe is an event probe.
     ///
     /// # Errors
     ///
     /// The kinds from [`ErrorKind::NoOperand`] to [`ErrorKind::ConditionTooLong`], and
     /// [`ErrorKind::NoEpFilter`] for an empty condition, all EINVAL.
-    pub(super) fn parse(text: &'a str, first_word: usize) -> Result<Self, Error> {
+    pub(super) fn parse(text: &'a str, first_word: usize, is_event: bool) -> Result<Self, Error> {
         let mut condition = Self {
             text,
             first_word,
+            is_event,
             comparisons: Default::default(),
             len: 0,
         };
@@ -162,7 +166,7 @@ impl<'a> Condition<'a> {
     pub fn operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
         self.comparisons().iter().map(|comparison| {
             let operand = comparison.operand.of_body(self.text);
-            WrittenArgument::operand(operand.text, self.position(operand.at))
+            WrittenArgument::operand(operand.text, self.position(operand.at), self.is_event)
         })
     }
 

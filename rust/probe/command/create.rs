@@ -48,7 +48,6 @@ use super::{
         Target, //
     },
     words::{
-        is_space,
         Position,
         Words, //
     },
@@ -102,36 +101,19 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// The filter of an event probe, which selects records of the event. Other kinds have a
-    /// [condition](Self::condition).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::NoEpFilter`] if no filter follows the `if`. C reports this error after it finds
-    /// the event.
-    pub fn filter(&self) -> Result<Option<Normalized<'a>>, Error> {
-        let Some((filter, word)) = self.words_of_if() else {
-            return Ok(None);
-        };
-        if filter.trim_start_matches(is_space).is_empty() {
-            return Err(Error::invalid(ErrorKind::NoEpFilter, word, 0));
-        }
-        Ok(Some(Normalized(filter)))
+    /// The text of the condition after the `if`.
+    pub fn condition_text(&self) -> Option<Normalized<'a>> {
+        self.words_of_if().map(|(text, _)| Normalized(text))
     }
 
-    /// Parses the condition after the `if`, which decides whether a hit counts. An event probe has
-    /// a [filter](Self::filter) instead.
+    /// Parses the condition after the `if`, which decides whether a hit counts.
     ///
     /// # Errors
     ///
     /// The condition is malformed (EINVAL).
     pub fn condition(&self) -> Result<Option<Condition<'a>>, Error> {
-        match self.words_of_if() {
-            Some((text, word)) if self.kind != ProbeKind::EventProbe => {
-                Condition::parse(text, word).map(Some)
-            }
-            _ => Ok(None),
-        }
+        let parse = |(text, word)| Condition::parse(text, word, self.is_event());
+        self.words_of_if().map(parse).transpose()
     }
 
     /// The text after the `if`, and the index of the word after the `if`.
@@ -163,7 +145,11 @@ impl<'a> Command<'a> {
         if let Target::CallTree(_) = self.target {
             return Err(Error::invalid(ErrorKind::ByOfTree, at, 0));
         }
-        By::parse(words, at.saturating_add(1)).map(Some)
+        By::parse(words, at.saturating_add(1), self.is_event()).map(Some)
+    }
+
+    fn is_event(&self) -> bool {
+        self.kind == ProbeKind::EventProbe
     }
 
     /// The index of the word after the arguments.
@@ -175,7 +161,7 @@ impl<'a> Command<'a> {
     /// Parses the arguments, in order. An error in an argument is a part of it:
     /// [`resolve`](Self::resolve) reports it when it comes to this argument.
     pub fn arguments(&self) -> impl Iterator<Item = WrittenArgument<'a>> {
-        let is_event = self.kind == ProbeKind::EventProbe;
+        let is_event = self.is_event();
         let first = self.first_argument();
         let words = self.arguments.clone().enumerate();
         words.map(move |(index, word)| {

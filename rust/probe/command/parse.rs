@@ -131,7 +131,7 @@ impl EventsFile {
             }
             _ => TARGET,
         };
-        let (mut words, by, filter) = split_clauses(kind, words);
+        let (mut words, by, filter) = split_clauses(words);
         let clauses = [by.as_ref(), filter.as_ref()];
         let (target, kind) = parse_target(kind, target, &mut words, clauses)?;
         if let Target::Object(ObjectTarget {
@@ -164,7 +164,7 @@ impl EventsFile {
 
     /// The kind of the probe that a line creates, by its letter. `None` if the file has no such
     /// kind.
-    pub fn kind(self, line: &str) -> Option<ProbeKind> {
+    fn kind(self, line: &str) -> Option<ProbeKind> {
         let letter = Words::new(line).next()?.bytes().next()?;
         let kind = match letter {
             b'p' => ProbeKind::Kprobe,

@@ -32,6 +32,7 @@ use super::{
     resolve_base::BaseResolver,
     resolve_type::{
         apply_btf_type,
+        apply_field_type,
         resolve_type, //
     },
     types::MAX_BODY, //
@@ -119,6 +120,7 @@ pub(super) fn resolve_body<'a, 'b, R>(
     if let Some(value) = fetch.value {
         apply_btf_type(&value, &mut suffix, &mut fetch)?;
     }
+    apply_field_type(&mut suffix, &fetch);
 
     let count = suffix.count.map_or(1, |count| usize::from(count.get()));
     *size = size.saturating_add(suffix.ty.size().saturating_mul(count));

@@ -158,6 +158,11 @@ impl<'b> BaseResolver<'b> {
         }
     }
 
+    /// Whether the event that an event probe is attached to has this field.
+    pub(super) fn has_field(&self, name: &str) -> bool {
+        self.field(name).is_some()
+    }
+
     /// The place of the arguments of the function.
     fn arguments(&self, at: usize) -> Result<ArgumentPlace, ArgumentError> {
         let arguments = self.context.point.variables().arguments;

@@ -57,12 +57,14 @@ impl<'a> ByResolver<'a> {
         operand: &'a WrittenArgument<'a>,
     ) -> Result<Key<'a>, Error> {
         if let Some((value, suffix)) = item.text.rsplit_once('.') {
-            if self.is_argument(value) || own_source(value).is_some() {
+            if self.is_argument(value) || self.own_source(value).is_some() {
                 let offset = item.text.len().saturating_sub(suffix.len());
                 return Err(item.error_at(ErrorKind::BadModifier, offset));
             }
         }
-        let own = own_source(item.text).filter(|_| !self.is_argument(item.text));
+        let own = self
+            .own_source(item.text)
+            .filter(|_| !self.is_argument(item.text));
         let source = match own {
             Some(source) => source,
             None => KeySource::Argument(self.argument(operand)?),
@@ -124,14 +126,16 @@ impl<'a> ByResolver<'a> {
                 .iter()
                 .any(|argument| argument.name().is_same(name))
     }
-}
 
-/// The source of a key with a name of its own.
-fn own_source(name: &str) -> Option<KeySource<'static>> {
-    match name {
-        "func" => Some(KeySource::Function),
-        "stack" => Some(KeySource::Stack),
-        COMMON_PID => Some(KeySource::Pid),
-        _ => None,
+    /// The source of a key with a name of its own. The record of an event has no address and no
+    /// registers.
+    fn own_source(&self, name: &str) -> Option<KeySource<'static>> {
+        match name {
+            COMMON_PID => Some(KeySource::Pid),
+            _ if self.kind == ProbeKind::EventProbe => None,
+            "func" => Some(KeySource::Function),
+            "stack" => Some(KeySource::Stack),
+            _ => None,
+        }
     }
 }

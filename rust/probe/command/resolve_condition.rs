@@ -136,7 +136,8 @@ pub(super) type Known<'a, 'b> = (
 );
 
 /// Resolves an operand, which can be the name of an argument: of those of the target, or of those
-/// that the user wrote. Returns it, and what `f` finds out about its fetch. `array` is the
+/// that the user wrote. In an event probe, a field of the other event comes first, as in the
+/// kernel's filters. Returns the operand, and what `f` finds out about its fetch. `array` is the
 /// error for an array.
 pub(super) fn resolve_operand<'a, R>(
     (kind, target, arguments, bases): Known<'a, '_>,
@@ -148,8 +149,12 @@ pub(super) fn resolve_operand<'a, R>(
     if let Some(own) = own_argument(kind, target, field) {
         return Ok((own, None));
     }
-    let mut arguments = arguments.iter();
-    let named = arguments.find(|argument| argument.name().is_same(field));
+    let named = match bases.has_field(written.word()) {
+        true => None,
+        false => arguments
+            .iter()
+            .find(|argument| argument.name().is_same(field)),
+    };
     let source = named.unwrap_or(written);
     let resolved = resolve_body(bases, source, &mut 0, f);
     let (argument, found) = resolved.map_err(|error| source.error_in_body(error))?;

@@ -9,6 +9,7 @@ use crate::{
     argument::{
         Base,
         Deref,
+        RecordValue,
         Step, //
     },
     btf,
@@ -46,7 +47,7 @@ pub(super) fn apply_btf_type<'b>(
 ) -> Result<(), ArgumentError> {
     let wrong = |kind| ArgumentError::invalid(kind, resolved.at);
     match suffix.ty {
-        WrittenType::Default(_) => {
+        WrittenType::Default(_) | WrittenType::OfField(_) => {
             let ty = value.fetch_type().ok_or(wrong(ErrorKind::BadBitfield))?;
             suffix.ty = WrittenType::Default(ty);
         }
@@ -68,6 +69,25 @@ pub(super) fn apply_btf_type<'b>(
         WrittenType::Explicit(_) | WrittenType::Bitfield(..) => {}
     }
     Ok(())
+}
+
+/// If the type is that of a field, sets it. A value that is read from memory has no such type.
+pub(super) fn apply_field_type(suffix: &mut TypeSuffix, resolved: &ResolvedFetch<'_, '_>) {
+    let WrittenType::OfField(default) = suffix.ty else {
+        return;
+    };
+    let string = FetchType::String(Space::Kernel);
+    let ty = match (resolved.fetch.steps.as_slice(), resolved.fetch.base) {
+        ([], Base::Comm) => string,
+        ([], Base::Field(field)) => match field.value {
+            RecordValue::Number(width) => FetchType::Number(width, Style::Unsigned),
+            RecordValue::Signed(width) => FetchType::Number(width, Style::Signed),
+            RecordValue::Text | RecordValue::DataLoc | RecordValue::RelLoc => string,
+            RecordValue::Address => default,
+        },
+        _ => default,
+    };
+    suffix.ty = WrittenType::Default(ty);
 }
 
 /// Resolves the type of an argument. Fails if its value cannot have this type.
@@ -129,7 +149,7 @@ pub(super) fn resolve_type(
             }
             FetchType::Symstr
         }
-        WrittenType::Explicit(ty) | WrittenType::Default(ty) => {
+        WrittenType::Explicit(ty) | WrittenType::Default(ty) | WrittenType::OfField(ty) => {
             // In C, a value that does not come from memory takes an additional instruction for the
             // store.
             if reads.is_none() && !next() {

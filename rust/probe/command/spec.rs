@@ -161,7 +161,7 @@ impl<T: SpecText> ProbeSpec<T> {
     /// The command: resolving it again gives the same probe, where the kernel still says the same.
     pub fn command(&self) -> Command<'_> {
         let words = Words::new(self.span(self.target_end.into(), self.text().len()));
-        let (arguments, by, filter) = split_clauses(self.kind, words);
+        let (arguments, by, filter) = split_clauses(words);
         let target = self.target();
         let access = match target {
             Target::Memory(watched) => watched.access.text().len().saturating_add("@".len()),
@@ -284,16 +284,10 @@ const IF: &str = "if";
 const BY: &str = "by";
 
 /// Splits the words after the target into the arguments, the words after `by`, and those after
-/// `if`. An event probe has no keys.
-pub(super) fn split_clauses(
-    kind: ProbeKind,
-    words: Words<'_>,
-) -> (Words<'_>, Option<Words<'_>>, Option<Words<'_>>) {
+/// `if`.
+pub(super) fn split_clauses(words: Words<'_>) -> (Words<'_>, Option<Words<'_>>, Option<Words<'_>>) {
     let (words, filter) = words.split_at(IF);
-    let (words, by) = match kind {
-        ProbeKind::EventProbe => (words, None),
-        _ => words.split_at(BY),
-    };
+    let (words, by) = words.split_at(BY);
     (words, by, filter)
 }
 

@@ -40,6 +40,8 @@ pub(super) enum WrittenType {
     /// The default type. The command names no type. If BTF has a type for the value, that type
     /// replaces the default.
     Default(FetchType),
+    /// The type of the field in its event, or else this type. The command names no type.
+    OfField(FetchType),
     /// A bitfield in a number of this width. `None` if its bits are malformed or exceed the number:
     /// errors of the value come before this error.
     Bitfield(Width, Option<Bits>),
@@ -49,7 +51,7 @@ impl WrittenType {
     /// The size of the value in the record, in bytes.
     pub(super) const fn size(self) -> usize {
         match self {
-            Self::Explicit(ty) | Self::Default(ty) => ty.size(),
+            Self::Explicit(ty) | Self::Default(ty) | Self::OfField(ty) => ty.size(),
             Self::Bitfield(width, _) => width.bytes(),
         }
     }
@@ -85,6 +87,15 @@ impl TypeSuffix {
             at: 0,
             count: None,
         }
+    }
+
+    /// Replaces a default type by that of the field.
+    pub(super) fn or_of_field(self) -> Self {
+        let ty = match self.ty {
+            WrittenType::Default(ty) => WrittenType::OfField(ty),
+            ty => ty,
+        };
+        Self { ty, ..self }
     }
 
     /// Parses `text`, the type of `value`.

@@ -449,7 +449,7 @@ fn read_field(record: &[u8], field: RecordField) -> u64 {
             let unused = 64u32.wrapping_sub((width.bytes() as u32).wrapping_mul(8));
             (number(width).wrapping_shl(unused) as i64).wrapping_shr(unused) as u64
         }
-        RecordValue::Address => address,
+        RecordValue::Text | RecordValue::Address => address,
         RecordValue::DataLoc => (record.as_ptr().addr() as u64).wrapping_add(location()),
         RecordValue::RelLoc => address.wrapping_add(4).wrapping_add(location()),
     }

@@ -65,35 +65,30 @@ impl Attached<'_> {
         let system = CString::try_from_fmt(format_args!("{}", self.system))?;
         let name = CString::try_from_fmt(format_args!("{}", self.name))?;
         Event::get(&system, &name).map_err(|error| match error {
-            ENOMEM => error.into(),
-            _ => command::Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV).into(),
+            ENOENT | EBUSY => {
+                command::Error::at_target(ErrorKind::BadAttachEvent, Errno::ENODEV).into()
+            }
+            _ => error.into(),
         })
     }
 
     /// Creates the probe. It is attached while its own event is enabled.
     fn create(
         &self,
-        command: &Command<'_>,
         compiled: &Compiled,
         purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
-        let filter = match command.filter()? {
-            Some(filter) => Some(CString::try_from_fmt(format_args!("{filter}"))?),
-            None => None,
-        };
         let event = self.hold()?;
         let (action, _) = compiled.action(purpose)?;
-        Ok(boxed(EventProbe::new(event, filter, AtEvent(action))?)?)
+        Ok(boxed(EventProbe::new(event, AtEvent(action))?)?)
     }
 }
 
 impl<'a> Kind<'a> for Attached<'a> {
-    fn resolve(&self, command: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
-        let event = self.hold()?;
-        command.filter()?;
+    fn resolve(&self, _: &Command<'a>) -> Result<ResolvedTarget<'a>, Failure> {
         Ok(ResolvedTarget {
             point: ProbePoint::Event,
-            types: TypeSource::Event(event),
+            types: TypeSource::Event(self.hold()?),
         })
     }
 
@@ -106,13 +101,13 @@ impl<'a> Kind<'a> for Attached<'a> {
 
     fn start(
         &self,
-        command: &Command<'a>,
+        _: &Command<'a>,
         compiled: Result<Compiled, Failure>,
         purpose: &Purpose,
     ) -> Result<Start, Failure> {
         // As in C, the error does not say which symbol is missing.
         let compiled = compiled.map_err(|failure| failure.errno())?;
-        Ok(Start::Once(self.create(command, &compiled, purpose)?))
+        Ok(Start::Once(self.create(&compiled, purpose)?))
     }
 }
 

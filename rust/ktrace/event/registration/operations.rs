@@ -33,6 +33,11 @@ pub trait Operations: Send + Sync + 'static {
     /// The format by which user space prints a record: the last line of `format`.
     fn print_fmt(&self) -> &CStr;
 
+    /// Whether perf can open the event. If not, perf gets `EOPNOTSUPP`.
+    fn allows_perf(&self) -> bool {
+        true
+    }
+
     /// Called for the first user. If the function fails, it leaves nothing enabled. Process
     /// context, with `event_mutex` held.
     fn enable(&self, token: &EventMutexHeld) -> Result;

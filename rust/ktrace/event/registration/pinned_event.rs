@@ -53,6 +53,7 @@ use crate::{
         leftover::Entry,
         owner, //
     },
+    support::unsupported, //
 };
 
 use super::{
@@ -329,6 +330,9 @@ impl PinnedEvent {
 
     /// Adds a user: a trace instance, which has a `file`, or perf, which has none.
     fn add(&self, token: &EventMutexHeld, file: *mut bindings::trace_event_file) -> Result {
+        if file.is_null() && !self.operations.allows_perf() {
+            return Err(unsupported());
+        }
         self.get_owner()?;
         let added = if file.is_null() {
             self.sink().add_perf(self.call.get())

@@ -34,9 +34,12 @@ use kernel::{
 };
 
 use crate::{
-    event::mutex::{
-        EventMutex,
-        EventMutexHeld, //
+    event::{
+        event_probe,
+        mutex::{
+            EventMutex,
+            EventMutexHeld, //
+        },
     },
     modules::leftover::Claim, //
 };
@@ -218,6 +221,7 @@ impl EventMutex {
             (result, take_abandoned(token))
         })?;
         drop(abandoned);
+        event_probe::finish_puts();
         Ok(result)
     }
 }

@@ -2,26 +2,11 @@
 
 //! The kernel's list of symbols, `kallsyms` in proc.
 
-use kernel::{
-    bindings,
-    ffi::c_void,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 use probe::kallsyms::SymbolLine;
 
 use crate::files::file::File;
-
-// Rust only passes on pointers to this structure.
-#[allow(improper_ctypes)]
-extern "C" {
-    fn ktrace_read_seq_file(
-        file: *mut bindings::file,
-        to: *mut c_void,
-        len: usize,
-        position: &mut i64,
-    ) -> isize;
-}
 
 /// The kernel's list of symbols, open for reading. Process context; sleeps.
 ///
@@ -52,7 +37,8 @@ impl Kallsyms {
         let mut filled: usize = 0;
         loop {
             let room = text.get_mut(filled..).unwrap_or(&mut []);
-            let len = self.read(room)?;
+            // SAFETY: By the type invariant, the file is a `seq_file`.
+            let len = unsafe { self.file.read_seq(room, &mut self.position) }?;
             filled = filled.saturating_add(len).min(SIZE);
             let lines = text.get(..filled).unwrap_or(&[]);
             let end = lines.iter().rposition(|&byte| byte == b'\n');
@@ -70,21 +56,5 @@ impl Kallsyms {
             text.copy_within(end..filled, 0);
             filled = filled.wrapping_sub(end);
         }
-    }
-
-    /// Fills the start of `room` with the next lines. The last line may be cut. Returns the number
-    /// of bytes. At the end of the file, this number is 0.
-    fn read(&mut self, room: &mut [u8]) -> Result<usize> {
-        // SAFETY: `self.file` keeps the file open, and by the type invariant the file is a
-        // `seq_file`. `room` is a slice of this length.
-        let len = unsafe {
-            ktrace_read_seq_file(
-                self.file.as_ptr(),
-                room.as_mut_ptr().cast(),
-                room.len(),
-                &mut self.position,
-            )
-        };
-        usize::try_from(len).map_err(|_| Error::from_errno(len as i32))
     }
 }

@@ -206,9 +206,6 @@ pub fn read<T>(
                 TypeInfo::Object(*BTF, structure)
             }),
     };
-    if command.kind == ProbeKind::EventProbe {
-        command.filter()?;
-    }
     let context = ParseContext {
         point,
         types,

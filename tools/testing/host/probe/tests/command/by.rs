@@ -329,8 +329,6 @@ fn a_command_without_keys_counts_nothing() {
         counts("f vfs_read if $comm == by", TypeInfo::Unsupported),
         Ok(None)
     );
-    // An event probe has no keys.
-    assert_eq!(counts("e a/b by", TypeInfo::Unsupported), Ok(None));
 }
 
 #[test]

@@ -117,7 +117,17 @@ const CASES: &[Case] = &[
     ("exyz:^/bar a", NoGroupName, EINVAL),
     ("e ^non_exist.b $foo if", BadAttachEvent, Errno::ENODEV),
     ("e a/b $foo if ^", NoEpFilter, EINVAL),
-    ("e a/b ^$foo if pid", BadVar, EINVAL),
+    ("e a/b ^$foo if pid == 1", BadVar, EINVAL),
+    ("e a/b $foo if pid ^", NoOperator, EINVAL),
+    // The condition.
+    ("e a/b if ^none == 1", NoEventField, EINVAL),
+    ("e a/b if ^$none == 1", BadVar, EINVAL),
+    ("e a/b if ^%di == 1", BadVar, EINVAL),
+    ("e a/b if pid == ^x", BadComparedValue, EINVAL),
+    ("e a/b if pid == ^0x100000000", ValueRange, EINVAL),
+    ("e a/b if pid ~ ^x", GlobOnNumber, EINVAL),
+    ("e a/b if name > ^x", BadStringOperator, EINVAL),
+    ("e a/b if stack == ^x", BadComparedValue, EINVAL),
     // No registers, no stack, nothing of a call.
     ("e a/b ^%ax", BadVar, EINVAL),
     ("e a/b ^$stack0", BadVar, EINVAL),
@@ -163,8 +173,8 @@ fn each_error_is_found_at_its_place() {
     let error = create(&many).unwrap_err();
     assert_eq!((error.kind, error.errno), (TooManyArgs, Errno::E2BIG));
     assert_eq!((error.at.word, error.at.offset), (2, 0));
-    // Those of the filter are none.
-    let line = format!("e a/b {} if {}", "\\1 ".repeat(128), "x ".repeat(200));
+    // The words of the condition are none.
+    let line = format!("e a/b {} if pid{}== 1", "\\1 ".repeat(128), " ".repeat(200));
     assert_eq!(create(&line).unwrap().arguments.len(), 128);
 }
 
@@ -221,7 +231,10 @@ fn a_listing_is_canonical() {
             "e:g/ev sched.wake $pid:u32 if  pid  > 10 && name == \"if\"",
             "e:g/ev sched.wake arg1=$pid:u32 if pid > 10 && name == \"if\"",
         ),
-        ("e sched.wake if if", "e:eprobes/wake sched.wake if if"),
+        (
+            "e sched.wake by  pid,name  max pid if  pid>1",
+            "e:eprobes/wake sched.wake by pid,name max pid if pid>1",
+        ),
         (
             "e sched.wake a_field_with_a_name_of_33_bytes_x:u8",
             "e:eprobes/wake sched.wake a_field_with_a_name_of_33_bytes_x=a_field_with_a_name_of_33_bytes_x:u8",
@@ -234,16 +247,77 @@ fn a_listing_is_canonical() {
 }
 
 #[test]
-fn a_filter_is_what_follows_the_if() {
+fn the_condition_follows_the_if() {
     for (line, expected) in [
         ("e a/b $pid", None),
         ("e a/b if pid==1", Some("pid==1")),
         ("e a/b $pid if  pid  == 1", Some("pid == 1")),
         ("e a/b iffy=$pid", None),
     ] {
-        let filter = create(line).expect(line).command.filter().unwrap();
-        let filter = filter.map(|filter| filter.to_string());
-        assert_eq!(filter.as_deref(), expected, "{line}");
+        let text = create(line).expect(line).command.condition_text();
+        let text = text.map(|text| text.to_string());
+        assert_eq!(text.as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_field_in_a_condition_has_the_type_of_its_event() {
+    let number = |width, style| FetchType::Number(width, style);
+    let string = FetchType::String(Space::Kernel);
+    for (condition, base, ty) in [
+        (
+            "pid == -1",
+            Base::Field(PID),
+            number(Width::W4, Style::Signed),
+        ),
+        (
+            "$pid == 1",
+            Base::Field(PID),
+            number(Width::W4, Style::Signed),
+        ),
+        (
+            "pid:u8 == 1",
+            Base::Field(PID),
+            number(Width::W1, Style::Unsigned),
+        ),
+        (
+            "filename == 1",
+            Base::Field(FILENAME),
+            number(Width::W8, Style::Unsigned),
+        ),
+        ("name ~ \"a*\"", Base::Field(NAME), string),
+        ("$comm == cat", Base::Comm, string),
+        (
+            "stack == 0x10",
+            Base::Field(STACK),
+            number(Width::W8, Style::Hex),
+        ),
+        (
+            "+8(filename) == 1",
+            Base::Field(FILENAME),
+            number(Width::W8, Style::Hex),
+        ),
+        (
+            "common_pid == 1",
+            Base::Pid,
+            number(Width::W4, Style::Signed),
+        ),
+        // A field of the event comes before an argument, and an argument before nothing.
+        (
+            "pid == 1",
+            Base::Field(PID),
+            number(Width::W4, Style::Signed),
+        ),
+        (
+            "a == 1",
+            Base::Field(NAME),
+            number(Width::W1, Style::Unsigned),
+        ),
+    ] {
+        let line = format!("e sched/wake pid=$filename a=+0($name):u8 if {condition}");
+        let whole = create(&line).expect(&line);
+        let operand = &whole.condition[0].operand;
+        assert_eq!((operand.fetch.base, operand.ty), (base, ty), "{line}");
     }
 }
 

@@ -183,7 +183,8 @@ fn create_at<'a>(file: EventsFile, line: &'a str, types: TypeInfo<'a>) -> Result
         Target::CallTree(_) => ProbePoint::Return,
     };
     if command.kind == ProbeKind::EventProbe {
-        command.filter()?;
+        // As in C, an empty condition is an error before those of the arguments.
+        command.condition()?;
     }
     let name = command.name(|address| address as u32)?;
     let context = ParseContext {

@@ -63,6 +63,7 @@ fn record_value() -> impl Strategy<Value = RecordValue> {
         width().prop_map(RecordValue::Number),
         width().prop_map(RecordValue::Signed),
         Just(RecordValue::Address),
+        Just(RecordValue::Text),
         Just(RecordValue::DataLoc),
         Just(RecordValue::RelLoc),
     ]
@@ -85,7 +86,7 @@ fn event_field(event: &[u8], RecordField { offset, value }: RecordField) -> u64 
         RecordValue::Signed(Width::W2) => number(Width::W2) as i16 as u64,
         RecordValue::Signed(Width::W4) => number(Width::W4) as i32 as u64,
         RecordValue::Signed(Width::W8) => number(Width::W8),
-        RecordValue::Address => event_at + u64::from(offset),
+        RecordValue::Text | RecordValue::Address => event_at + u64::from(offset),
         RecordValue::DataLoc => event_at + number(Width::W4) % 0x1_0000,
         RecordValue::RelLoc => event_at + u64::from(offset) + 4 + number(Width::W4) % 0x1_0000,
     }

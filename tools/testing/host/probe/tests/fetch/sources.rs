@@ -116,6 +116,7 @@ fn a_field_of_an_event_gives_its_value() {
         (8, RecordValue::Number(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
         (8, RecordValue::Signed(Width::W8), 0xfffe_fdfc_fbfa_f9f8),
         (5, RecordValue::Address, at + 5),
+        (5, RecordValue::Text, at + 5),
         (4, RecordValue::DataLoc, at + 0xf5f4),
         (4, RecordValue::RelLoc, at + 4 + 4 + 0xf5f4),
         // As far as the record goes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers for the records of an event. In the kernel's own tree only.
+//! Handlers for the records of an event.
 
 use kernel::prelude::*;
 
@@ -76,7 +76,7 @@ mod tests {
     fn dropping_detaches() -> Result {
         static SEEN: Seen = Seen::new();
         let event = Event::get(c"sched", c"sched_switch")?;
-        let probe = EventProbe::new(event, None, Count(Dropped(&SEEN, 1)))?;
+        let probe = EventProbe::new(event, Count(Dropped(&SEEN, 1)))?;
         EventMutex::with(|token| probe.attach(token))??;
         let attached = hits();
         drop(probe);
@@ -97,13 +97,13 @@ mod tests {
             count: Count(Dropped(&SEEN, 2)),
             lock <- Err::<Mutex<u64>, _>(EBUSY),
         }? Error);
-        let probe = EventProbe::new(Event::get(c"sched", c"sched_switch")?, None, handler)?;
+        let probe = EventProbe::new(Event::get(c"sched", c"sched_switch")?, handler)?;
         EventMutex::with(|token| probe.attach(token))??;
         let attached = hits();
         *probe.handler().lock.lock() += 1;
         let number = *probe.handler().lock.lock();
         let event = Event::get(c"sched", c"sched_switch")?;
-        let failed = errno(EventProbe::new(event, None, failing));
+        let failed = errno(EventProbe::new(event, failing));
         let dropped_before = SEEN.len();
         drop(probe);
         assert!(attached > 0);
