@@ -28,6 +28,12 @@ use kernel::{
 };
 
 use ktrace::{
+    event_probe::{
+        self,
+        Event,
+        EventProbe,
+        Record, //
+    },
     fprobe::{
         Fprobe,
         Functions, //
@@ -63,6 +69,7 @@ use ktrace::{
         Threads,
         Work, //
     },
+    trace_event::EventMutex,
     tracepoint::Tracepoint,
     watchpoint::{
         self,
@@ -107,6 +114,12 @@ impl once::Handler for Counting {
     }
 
     fn pre(&self, _: &kprobe::Hit<'_>) {
+        self.add();
+    }
+}
+
+impl event_probe::Handler for Counting {
+    fn hit(&self, _: &Record<'_>) {
         self.add();
     }
 }
@@ -252,6 +265,14 @@ fn forget_watchpoint() -> Result {
     Ok(())
 }
 
+fn forget_event_probe() -> Result {
+    let event = Event::get(c"sched", c"sched_process_fork")?;
+    let probe = EventProbe::new(event, Counting::new())?;
+    EventMutex::with(|token| probe.attach(token))??;
+    forget(probe);
+    Ok(())
+}
+
 fn forget_notifier() -> Result {
     forget(Notifier::register(Counting::new())?);
     Ok(())
@@ -284,7 +305,7 @@ fn forget_event() -> Result {
     Ok(())
 }
 
-const KINDS: [fn() -> Result; 16] = [
+const KINDS: [fn() -> Result; 17] = [
     forget_kprobe,
     forget_kprobes,
     forget_kretprobe,
@@ -301,6 +322,7 @@ const KINDS: [fn() -> Result; 16] = [
     forget_watchpoint,
     forget_event,
     forget_probes_that_hit_once,
+    forget_event_probe,
 ];
 
 /// The value of a parameter. Before linux 7.3, the kernel returns a reference to it.

@@ -151,6 +151,29 @@ const TRACEPOINTS: [&str; 5] = [
     "nosuch_tracepoint",
 ];
 
+/// Events of the kernel, two of them of system calls, and one of a worker, which cannot be probed.
+const RECORDED: [&str; 7] = [
+    "task/task_rename",
+    "sched/sched_switch",
+    "sched.sched_process_fork",
+    "syscalls/sys_enter_openat",
+    "syscalls/sys_exit_getppid",
+    "s0/e0",
+    "nosuch/event",
+];
+
+/// Fields of these events, and what is none.
+const FIELDS: [&str; 8] = [
+    "newcomm:string",
+    "c=$prev_comm:string",
+    "$next_pid",
+    "pid=child_pid:s32",
+    "f=+0(filename):ustring",
+    "$ret",
+    "at=+8($filename):x64",
+    "nr=__syscall_nr",
+];
+
 /// Fetch arguments of every kind of probe, of probes with registers, and of return probes.
 const ANY: [&str; 14] = [
     "$comm",
@@ -224,7 +247,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.
-const KINDS: [(&str, &str); 14] = [
+const KINDS: [(&str, &str); 15] = [
     ("p", ""),
     ("p", ""),
     ("p", ""),
@@ -239,6 +262,7 @@ const KINDS: [(&str, &str); 14] = [
     ("p", "%path"),
     ("t", ""),
     ("w", ""),
+    ("e", ""),
 ];
 
 /// The files that take commands. The second one takes every kind.
@@ -285,14 +309,16 @@ pub fn define(rng: &mut Rng) -> String {
     let target = match letter {
         "t" => rng.pick(&TRACEPOINTS),
         "w" => rng.pick(&MEMORY),
+        "e" => rng.pick(&RECORDED),
         _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
     let is_return = letter.starts_with('r') || ["%return", "%retinsn", "%path"].contains(&suffix);
     for _ in 0..rng.below(4) {
         let argument = match rng.below(4) {
-            0 if letter != "f" && letter != "t" => rng.pick(&REGISTERS),
+            0 if !["f", "t", "e"].contains(&letter) => rng.pick(&REGISTERS),
             1 | 2 if letter == "w" => rng.pick(&WATCHED),
+            1 | 2 if letter == "e" => rng.pick(&FIELDS),
             1 if is_return => rng.pick(&RETURN),
             1 | 2 if !["%retinsn", "%blocks"].contains(&suffix) => rng.pick(&ENTRY),
             _ => rng.pick(&ANY),
@@ -301,8 +327,8 @@ pub fn define(rng: &mut Rng) -> String {
         command.push_str(argument);
     }
     let has = Has {
-        registers: letter != "f" && letter != "t",
-        entry: letter != "w" && !["%retinsn", "%blocks"].contains(&suffix),
+        registers: !["f", "t", "e"].contains(&letter),
+        entry: !["w", "e"].contains(&letter) && !["%retinsn", "%blocks"].contains(&suffix),
         returns: is_return,
     };
     command + &clauses::sometimes(rng, has)
