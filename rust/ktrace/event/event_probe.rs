@@ -105,9 +105,9 @@ impl<H: Handler> EventProbe<H> {
             entry: Entry::none(),
         };
         let code = hit::<H> as *const () as usize;
+        let event = this.event.as_ptr();
         // SAFETY: `end` detaches the handler and waits for it. Only a task with the claim calls it.
-        let claim =
-            unsafe { leftover::track(Kind::Other, &[code], this.event.as_ptr(), Event::end) }?;
+        let claim = unsafe { leftover::track(Kind::Other, &[code], event, Event::end) }?;
         this.entry.set(claim.keep());
         Ok(this)
     }
