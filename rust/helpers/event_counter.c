@@ -308,10 +308,11 @@ static void set_attached(struct ktrace_event *event, bool is_attached)
 
 		if (!counter->event)
 			continue;
-		if (is_attached)
-			perf_event_enable(counter->event);
-		else
+		if (!is_attached)
 			perf_event_disable(counter->event);
+		else if (!READ_ONCE(counter->is_old))
+			perf_event_enable(counter->event);
+		/* The worker enables the counter that it puts in the place of an old one. */
 	}
 }
 
