@@ -309,6 +309,9 @@ build_program() {
 # build_tool: build the command-line tool for the virtual machine, and print its path.
 build_tool() { build_program rkprobe; }
 
+# Prints the version of rkprobe. Cargo.toml of the tool is the only place for it.
+tool_version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$top/tools/rkprobe/Cargo.toml"; }
+
 # saved_command OBJECT: print kbuild's command that compiled OBJECT, without the options for the source and the output.
 saved_command() {
 	local saved=${1%/*}/.${1##*/}.cmd
