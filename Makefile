@@ -168,7 +168,7 @@ help:
 #:			or KTREE=DIR
 #: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine, and
 #:			rkprobe_VERSION_ARCH.deb with the command-line tool
-#: make test-deb		install these packages in a clean Debian 13, upgrade the kernel, and purge them
+#: make test-deb		install these packages in a clean Debian 13, upgrade them and the kernel, and purge them
 #: make doc		write the documentation of ktrace as HTML, to doc/
 #: make vm CMD='...'	run a command in a virtual machine with the module loaded
 #: make shell		open a shell in such a virtual machine, or run the commands in the standard input
