@@ -112,6 +112,10 @@ deb:
 test-deb: deb
 	@scripts/test-deb
 
+.PHONY: release
+release:
+	+@scripts/release
+
 .PHONY: doc
 doc:
 	+@scripts/build $(kbuild_variables) RKPROBE_SAMPLES=y >&2
@@ -169,6 +173,7 @@ help:
 #: make deb		build rkprobe-dkms_VERSION_all.deb, which builds rkprobe for each kernel of a machine, and
 #:			rkprobe_VERSION_ARCH.deb with the command-line tool
 #: make test-deb		install these packages in a clean Debian 13, upgrade them and the kernel, and purge them
+#: make release		write the tarball of the last commit and these packages, built from it and tested, to release/
 #: make doc		write the documentation of ktrace as HTML, to doc/
 #: make vm CMD='...'	run a command in a virtual machine with the module loaded
 #: make shell		open a shell in such a virtual machine, or run the commands in the standard input
