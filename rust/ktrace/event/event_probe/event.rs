@@ -58,10 +58,10 @@ use crate::{
 #[derive(Debug)]
 pub struct Event(NonNull<Raw>);
 
-// SAFETY: The event belongs to no task. Its call and its fields do not change. The methods that set
-// and use the handler are unsafe or take the token for `event_mutex`.
+// SAFETY: The event belongs to no task: any task may use it, and put it.
 unsafe impl Send for Event {}
-// SAFETY: As above.
+// SAFETY: Methods that take `&self` read what does not change. Those that change the handler are
+// unsafe, or take the token for `event_mutex`.
 unsafe impl Sync for Event {}
 
 /// C: `struct ktrace_event` in `rust/helpers/event_trigger.c` and `event_counter.c`.
