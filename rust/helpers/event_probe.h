@@ -37,7 +37,10 @@ int ktrace_set_event_handler(struct ktrace_event *event,
 /* The caller holds event_mutex, and the handler is not attached. */
 int ktrace_attach_event_handler(struct ktrace_event *event);
 
-/* The caller holds event_mutex. The handler does not run any more when this function returns. */
+/*
+ * The caller holds event_mutex. The handler does not run any more when this function returns. It may
+ * have ended already.
+ */
 void ktrace_detach_event_handler(struct ktrace_event *event);
 
 /*

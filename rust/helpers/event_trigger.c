@@ -123,6 +123,9 @@ int ktrace_attach_event_handler(struct ktrace_event *event)
 void ktrace_detach_event_handler(struct ktrace_event *event)
 {
 	lockdep_assert_held(&event_mutex);
+	/* ktrace_end_event_handler() may have detached it. */
+	if (!event->is_attached)
+		return;
 	event->is_attached = false;
 	list_del_rcu(&event->trigger.list);
 	trace_event_trigger_enable_disable(event->file, 0);
@@ -133,8 +136,7 @@ void ktrace_detach_event_handler(struct ktrace_event *event)
 void ktrace_end_event_handler(struct ktrace_event *event)
 {
 	guard(mutex)(&event_mutex);
-	if (event->is_attached)
-		ktrace_detach_event_handler(event);
+	ktrace_detach_event_handler(event);
 }
 
 unsigned long ktrace_event_handler_missed(const struct ktrace_event *event)
