@@ -38,8 +38,8 @@ int ktrace_set_event_handler(struct ktrace_event *event,
 int ktrace_attach_event_handler(struct ktrace_event *event);
 
 /*
- * The caller holds event_mutex. The handler does not run any more when this function returns. It may
- * have ended already.
+ * The caller holds event_mutex. The handler does not run any more when this function returns. It
+ * may have ended already.
  */
 void ktrace_detach_event_handler(struct ktrace_event *event);
 
