@@ -68,11 +68,7 @@ static int counter_online(unsigned int cpu, struct hlist_node *node)
 	return 0;
 }
 
-int ktrace_init_event_counters(void);
-void ktrace_exit_event_counters(void);
-void ktrace_finish_event_counters(void);
-
-int ktrace_init_event_counters(void)
+int ktrace_init_event_probes(void)
 {
 	workers = alloc_ordered_workqueue("ktrace_event_probe", 0);
 	if (!workers)
@@ -86,15 +82,13 @@ int ktrace_init_event_counters(void)
 	return 0;
 }
 
-/* No event is held any more. */
-void ktrace_exit_event_counters(void)
+void ktrace_exit_event_probes(void)
 {
 	destroy_workqueue(workers);
 	cpuhp_remove_multi_state(hotplug_state);
 }
 
-/* Waits until events that were put before are released. The caller does not hold event_mutex. */
-void ktrace_finish_event_counters(void)
+void ktrace_finish_event_puts(void)
 {
 	flush_workqueue(workers);
 }
@@ -112,18 +106,23 @@ static void counter_hit(struct perf_event *counter, struct perf_sample_data *dat
 	}
 }
 
-static struct perf_event *create_counter(struct ktrace_event *event, unsigned int cpu)
+/*
+ * Creates a disabled counter on the event with this number. If EVENT is NULL, the counter only
+ * holds the event.
+ */
+static struct perf_event *create_counter(u64 number, unsigned int cpu, struct ktrace_event *event)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
 		.size = sizeof(attr),
-		.config = event->hold->attr.config,
-		.sample_type = PERF_SAMPLE_RAW,
-		.sample_period = 1,
+		.config = number,
+		.sample_type = event ? PERF_SAMPLE_RAW : 0,
+		.sample_period = event ? 1 : 0,
 		.disabled = 1,
 	};
 
-	return perf_event_create_kernel_counter(&attr, cpu, NULL, counter_hit, event);
+	return perf_event_create_kernel_counter(&attr, cpu, NULL, event ? counter_hit : NULL,
+						event);
 }
 
 /*
@@ -137,11 +136,13 @@ static int renew_counter(struct ktrace_event *event, unsigned int cpu)
 
 	/* A CPU that comes online later sets this again. */
 	WRITE_ONCE(counter->is_old, false);
-	new = create_counter(event, cpu);
+	new = create_counter(event->hold->attr.config, cpu, event);
 	if (IS_ERR(new))
 		return PTR_ERR(new);
 	scoped_guard(mutex, &event->lock) {
 		old = counter->event;
+		if (old)
+			perf_event_disable(old);
 		counter->event = new;
 		if (event->is_attached)
 			perf_event_enable(new);
@@ -196,21 +197,15 @@ static void release(struct work_struct *work)
 	kvfree(event);
 }
 
-/* Creates a counter that counts nothing, on any CPU. */
+/* Creates a counter that holds the event, on any CPU. */
 static struct perf_event *hold_event(unsigned int number)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_TRACEPOINT,
-		.size = sizeof(attr),
-		.config = number,
-		.disabled = 1,
-	};
 	struct perf_event *event = ERR_PTR(-ENODEV);
 	unsigned int cpu;
 
 	/* For perf, a CPU that goes offline is offline already. */
 	for_each_online_cpu(cpu) {
-		event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+		event = create_counter(number, cpu, NULL);
 		if (event != ERR_PTR(-ENODEV))
 			break;
 	}
@@ -297,11 +292,14 @@ int ktrace_set_event_handler(struct ktrace_event *event,
 	return 0;
 }
 
-static void set_attached(struct ktrace_event *event, bool is_attached)
+/* Returns -EBUSY if this changes nothing. */
+static int set_attached(struct ktrace_event *event, bool is_attached)
 {
 	unsigned int cpu;
 
 	guard(mutex)(&event->lock);
+	if (event->is_attached == is_attached)
+		return -EBUSY;
 	event->is_attached = is_attached;
 	for_each_possible_cpu(cpu) {
 		struct counter *counter = &event->counters[cpu];
@@ -314,25 +312,25 @@ static void set_attached(struct ktrace_event *event, bool is_attached)
 			perf_event_enable(counter->event);
 		/* The worker enables the counter that it puts in the place of an old one. */
 	}
+	return 0;
 }
 
 int ktrace_attach_event_handler(struct ktrace_event *event)
 {
-	set_attached(event, true);
-	return 0;
+	return set_attached(event, true);
 }
 
 void ktrace_detach_event_handler(struct ktrace_event *event)
 {
-	set_attached(event, false);
 	/* Handlers run with preemption disabled. */
-	synchronize_rcu();
+	if (!set_attached(event, false))
+		synchronize_rcu();
 }
 
 void ktrace_end_event_handler(struct ktrace_event *event)
 {
+	ktrace_detach_event_handler(event);
 	release_counters(event);
-	synchronize_rcu();
 }
 
 unsigned long ktrace_event_handler_missed(const struct ktrace_event *event)

@@ -12,6 +12,10 @@
 struct ktrace_event;
 struct trace_event_call;
 
+/* Called before all other functions, and when no event is held any more. */
+int ktrace_init_event_probes(void);
+void ktrace_exit_event_probes(void);
+
 /* Whether an event stays while it is held, and users can enable it. */
 bool ktrace_can_be_probed(const struct trace_event_call *call);
 
@@ -25,6 +29,9 @@ struct ktrace_event *ktrace_get_event(const char *system, const char *name, unsi
 /* Releases the event. The handler is detached. The caller may hold event_mutex. */
 void ktrace_put_event(struct ktrace_event *event);
 
+/* Waits until events that were put before are released. The caller does not hold event_mutex. */
+void ktrace_finish_event_puts(void);
+
 struct trace_event_call *ktrace_call_of(const struct ktrace_event *event);
 
 /*
@@ -34,12 +41,12 @@ struct trace_event_call *ktrace_call_of(const struct ktrace_event *event);
 int ktrace_set_event_handler(struct ktrace_event *event,
 			     void (*hit)(void *data, const void *record), void *data);
 
-/* The caller holds event_mutex, and the handler is not attached. */
+/* The caller holds event_mutex. Returns -EBUSY if it is attached, or the kernel's error. */
 int ktrace_attach_event_handler(struct ktrace_event *event);
 
 /*
- * The caller holds event_mutex. The handler does not run any more when this function returns. It
- * may have ended already.
+ * Detaches the handler if it is attached. The caller holds event_mutex. The handler does not run
+ * any more when this function returns.
  */
 void ktrace_detach_event_handler(struct ktrace_event *event);
 

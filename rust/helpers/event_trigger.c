@@ -64,6 +64,15 @@ static struct event_command command = {
 	.print = print_nothing,
 };
 
+int ktrace_init_event_probes(void)
+{
+	return 0;
+}
+
+void ktrace_exit_event_probes(void)
+{
+}
+
 struct ktrace_event *ktrace_get_event(const char *system, const char *name, unsigned int number)
 {
 	struct ktrace_event *event __free(kfree) = kzalloc_obj(*event);
@@ -89,6 +98,11 @@ void ktrace_put_event(struct ktrace_event *event)
 	kfree(event);
 }
 
+/* ktrace_put_event() has released them. */
+void ktrace_finish_event_puts(void)
+{
+}
+
 struct trace_event_call *ktrace_call_of(const struct ktrace_event *event)
 {
 	return event->file->event_call;
@@ -111,6 +125,8 @@ int ktrace_attach_event_handler(struct ktrace_event *event)
 	int ret;
 
 	lockdep_assert_held(&event_mutex);
+	if (event->is_attached)
+		return -EBUSY;
 	list_add_tail_rcu(&event->trigger.list, &event->file->triggers);
 	event->is_attached = true;
 	ret = trace_event_trigger_enable_disable(event->file, 1);
@@ -123,7 +139,6 @@ int ktrace_attach_event_handler(struct ktrace_event *event)
 void ktrace_detach_event_handler(struct ktrace_event *event)
 {
 	lockdep_assert_held(&event_mutex);
-	/* ktrace_end_event_handler() may have detached it. */
 	if (!event->is_attached)
 		return;
 	event->is_attached = false;

@@ -19,11 +19,7 @@ use core::ptr;
 
 use kernel::{
     ffi::c_void,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
+    prelude::*, //
 };
 
 use crate::{
@@ -67,11 +63,9 @@ struct CallbackData<H> {
 ///
 /// # Invariants
 ///
-/// The handler of `event` is [`hit`] with `inner`. It is attached if and only if `is_attached` is
-/// set, unless `leftover` has ended it. `is_attached` changes only with `event_mutex` held. Only
-/// the task that claims `entry` ends the handler.
+/// The handler of `event` is [`hit`] with `inner`. Only the task that claims `entry` ends the
+/// handler.
 pub struct EventProbe<H: Handler> {
-    is_attached: Atomic<bool>,
     inner: Pin<KBox<CallbackData<H>>>,
     event: Event,
     entry: Entry,
@@ -97,9 +91,8 @@ impl<H: Handler> EventProbe<H> {
         // SAFETY: This is the first handler of the event. `hit` gets this `inner`, which lives as
         // long as the probe, and the drop detaches the handler.
         unsafe { event.set_handler(hit::<H>, ptr::from_ref(&*inner).cast_mut().cast()) }?;
-        // INVARIANT: The handler was set above, and is not attached.
+        // INVARIANT: The handler was set above.
         let this = Self {
-            is_attached: Atomic::new(false),
             inner,
             event,
             entry: Entry::none(),
@@ -115,26 +108,17 @@ impl<H: Handler> EventProbe<H> {
     /// Attaches the handler to the event. Process context. `EBUSY` if it is attached already, and
     /// the kernel's error if the kernel cannot create the event's records.
     pub fn attach(&self, token: &EventMutexHeld) -> Result {
-        if self.is_attached.load(Relaxed) {
-            return Err(EBUSY);
-        }
-        // SAFETY: By the type invariant, the handler is set, and not attached. If it has ended, its
-        // module is gone, and this code with it.
-        unsafe { self.event.attach(token) }?;
-        // INVARIANT: The handler is attached. The token proves that `event_mutex` is held.
-        self.is_attached.store(true, Relaxed);
-        Ok(())
+        // SAFETY: By the type invariant, the handler is set. If it has ended, its module is gone,
+        // and this code with it.
+        unsafe { self.event.attach(token) }
     }
 
     /// Detaches the handler, if it is attached. The handler does not run any more when this
     /// function returns. Process context; waits for RCU.
     pub fn detach(&self, _: &EventMutexHeld) {
-        // INVARIANT: The handler is detached below. The token proves that `event_mutex` is held.
-        if self.is_attached.xchg(false, Relaxed) {
-            // SAFETY: By the type invariant, the handler was attached, or `leftover` has ended it,
-            // which C notes. The token proves that `event_mutex` is held.
-            unsafe { self.event.detach() };
-        }
+        // SAFETY: By the type invariant, the handler is set. The token proves that `event_mutex` is
+        // held.
+        unsafe { self.event.detach() };
     }
 
     /// The number of records for which the handler did not run, because a handler was already
@@ -156,10 +140,9 @@ impl<H: Handler> Drop for EventProbe<H> {
             return;
         };
         match EventMutexHeld::is_current() {
-            // SAFETY: By the type invariant, the handler is attached. The current task holds
+            // SAFETY: By the type invariant, the handler is set. The current task holds
             // `event_mutex`.
-            true if *self.is_attached.get_mut() => unsafe { self.event.detach() },
-            true => {}
+            true => unsafe { self.event.detach() },
             // SAFETY: By the type invariant, the handler is set, and only this task has the claim.
             // The current task does not hold `event_mutex` under a token, so it does not hold it.
             false => unsafe { Event::end(self.event.as_ptr()) },

@@ -83,7 +83,7 @@ struct EventField {
     is_located_from_here: bool,
 }
 
-/// What C calls with the data of the handler and a record.
+/// The function that C calls for a record, with the data of the handler.
 pub(super) type Callback = unsafe extern "C" fn(*mut c_void, *const c_void);
 
 // Rust only passes on pointers to these kernel structures.
@@ -104,13 +104,9 @@ extern "C" {
     fn ktrace_detach_event_handler(event: *mut Raw);
     fn ktrace_end_event_handler(event: *mut Raw);
     fn ktrace_event_handler_missed(event: *const Raw) -> c_ulong;
-}
-
-#[cfg(not(CONFIG_RKPROBE_EXPORTS))]
-extern "C" {
-    fn ktrace_init_event_counters() -> c_int;
-    fn ktrace_exit_event_counters();
-    fn ktrace_finish_event_counters();
+    fn ktrace_init_event_probes() -> c_int;
+    fn ktrace_exit_event_probes();
+    fn ktrace_finish_event_puts();
 }
 
 /// Whether events were put with `event_mutex` held, which a worker releases.
@@ -122,19 +118,14 @@ static ARE_PUT: AtomicFlag = AtomicFlag::new(false);
 ///
 /// The caller calls this function once, before any other use of this file.
 pub(crate) unsafe fn init() -> Result {
-    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     // SAFETY: The caller calls this once, before any other use.
-    to_result(unsafe { ktrace_init_event_counters() })?;
-    Ok(())
+    to_result(unsafe { ktrace_init_event_probes() })
 }
 
 /// Releases what [`init`] has set up. No event may be held any more.
 pub(crate) fn exit() {
-    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     // SAFETY: `init` succeeded, and no event is held.
-    unsafe {
-        ktrace_exit_event_counters()
-    };
+    unsafe { ktrace_exit_event_probes() };
 }
 
 /// Waits until the events that were dropped with `event_mutex` held are released. Process context.
@@ -146,11 +137,8 @@ pub(in crate::event) fn finish_puts() {
 }
 
 fn wait_for_puts() {
-    #[cfg(not(CONFIG_RKPROBE_EXPORTS))]
     // SAFETY: The functions of this file are called between `init` and `exit`.
-    unsafe {
-        ktrace_finish_event_counters()
-    };
+    unsafe { ktrace_finish_event_puts() };
 }
 
 impl Event {
@@ -200,22 +188,22 @@ impl Event {
         to_result(unsafe { ktrace_set_event_handler(self.0.as_ptr(), hit, data) })
     }
 
-    /// Attaches the handler.
+    /// Attaches the handler. `EBUSY` if it is attached already, and the errors of the kernel.
     ///
     /// # Safety
     ///
-    /// The handler is set and not attached, and has not ended.
+    /// The handler is set, and has not ended.
     pub(super) unsafe fn attach(&self, _: &EventMutexHeld) -> Result {
         // SAFETY: By the type invariant, the event exists. The token proves that `event_mutex` is
         // held. The caller guarantees the rest.
         to_result(unsafe { ktrace_attach_event_handler(self.0.as_ptr()) })
     }
 
-    /// Detaches the handler, and waits until it does not run any more.
+    /// Detaches the handler, if it is attached, and waits until it does not run any more.
     ///
     /// # Safety
     ///
-    /// The handler is attached. The current task holds `event_mutex`.
+    /// The handler is set. The current task holds `event_mutex`.
     pub(super) unsafe fn detach(&self) {
         // SAFETY: By the type invariant, the event exists. The caller guarantees the rest.
         unsafe { ktrace_detach_event_handler(self.0.as_ptr()) };
