@@ -6,7 +6,8 @@
 //! - [`pointers`]: handlers behind a pointer;
 //! - [`once`]: kprobes that are disarmed after a hit;
 //! - [`readers`]: functions in which a probe would kill the kernel;
-//! - [`text`], [`exits`]: the kernel's code, and the return instructions that [`kretinsn`] probes.
+//! - [`text`], [`exits`]: the kernel's code, and the return instructions that [`kretinsn`] probes;
+//! - [`unseen_jumps`]: jumps that are not in the code.
 
 pub mod callees;
 pub mod exits;
@@ -24,3 +25,4 @@ pub(crate) mod pointers;
 pub(crate) mod readers;
 pub(crate) mod registration;
 pub(crate) mod text;
+pub(crate) mod unseen_jumps;

@@ -18,6 +18,7 @@
 pub mod arm64;
 pub mod blocks;
 pub mod exits;
+pub mod route;
 pub mod x86;
 
 mod callees;

@@ -4,7 +4,8 @@
 //! visited, in the order of their first visit.
 //!
 //! The path is a text, which grows by the name of each block: `+0x0 +0x1c .cold+0x7`. So a filter
-//! can search it, and at the return of the call it only has to be copied.
+//! can search it, and at the return of the call it only has to be copied. A call visits the blocks
+//! that have a probe. The [`Route`] of the function adds those that are implied.
 //!
 //! The number of calls has a limit, and so has the text of each, so all memory exists before the
 //! first call. A call is only changed by code that runs in the context of its task. A call of a
@@ -21,6 +22,7 @@ use core::{
 };
 
 use crate::{
+    insn::route::Route,
     object_table::Word,
     task_slots::{
         take_call,
@@ -58,8 +60,8 @@ pub struct Call<W> {
     outer: W,
     /// The number of visited blocks.
     blocks: W,
-    /// The address of the last instruction of the block that was visited last.
-    last: W,
+    /// The index of the block that was visited last.
+    at: W,
     /// The length of the text, in bytes.
     len: W,
     seen: [W; SEEN_WORDS],
@@ -71,12 +73,27 @@ pub type TextOf<W> = [W; TEXT_WORDS];
 /// A block that a call can visit.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
-    /// The index of the block, below [`MAX_BLOCKS`].
-    pub index: u16,
     /// The address of its last instruction.
     pub last: u64,
     /// Its name, with a space before it, unless it is the first block.
     pub name: Name,
+}
+
+/// The blocks of a function, at most [`MAX_BLOCKS`], and which of them are implied.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    /// The blocks by their indices.
+    pub visits: &'a [Visit],
+    /// The implied blocks.
+    pub route: Route<'a>,
+}
+
+impl Blocks<'_> {
+    /// No block.
+    pub const NONE: Self = Self {
+        visits: &[],
+        route: Route::of(&[], &[]),
+    };
 }
 
 /// A short text.
@@ -185,19 +202,20 @@ where
         }
     }
 
-    /// Begins a call of a task, which visits this block first. `None` if all calls are in use. The
-    /// task itself calls this.
-    pub fn begin(&self, task: u64, first: &Visit) -> Option<Token> {
+    /// Begins a call of a task, which visits the first of these blocks. `None` if all calls are in
+    /// use. The task itself calls this.
+    pub fn begin(&self, task: u64, blocks: Blocks<'_>) -> Option<Token> {
         let index = take_call(&self.calls, task, |call| &call.task)?;
         let call = self.calls.get(index)?;
         let outer = self.tasks.find(task);
         call.outer.store(outer.map_or(0, |outer| outer as u64 + 1));
         call.blocks.store(0);
+        call.at.store(0);
         call.len.store(0);
         for word in &call.seen {
             word.store(0);
         }
-        self.add(index, first);
+        self.add(index, 0, blocks);
         let bucket = self.tasks.bucket(task)?;
         match (outer, bucket.reserve()) {
             (Some(_), _) => bucket.set(task, index),
@@ -221,35 +239,51 @@ where
         Some(Token((HIDDEN | outer) as u64))
     }
 
-    /// Adds a block to the path of the current call of a task, if it is in one.
+    /// Adds the block with this index to the path of the current call of a task, if it is in one,
+    /// after the implied blocks before it.
     #[inline(always)]
-    pub fn visit(&self, task: u64, block: &Visit) {
+    pub fn visit(&self, task: u64, block: u16, blocks: Blocks<'_>) {
         if let Some(index) = self.tasks.find(task) {
-            self.add(index, block);
+            self.add(index, block, blocks);
         }
     }
 
     #[inline(always)]
-    fn add(&self, index: usize, block: &Visit) {
+    fn add(&self, index: usize, block: u16, blocks: Blocks<'_>) {
         let Some(call) = self.calls.get(index) else {
             return;
         };
-        call.last.store(block.last);
-        let bit = 1 << (block.index % 64);
-        let Some(seen) = call.seen.get(usize::from(block.index / 64)) else {
+        let mut at = call.at.load() as u16;
+        call.at.store(block.into());
+        let Some(seen) = call.seen.get(usize::from(block / 64)) else {
             return;
         };
+        let bit = 1 << (block % 64);
         if seen.load() & bit == 0 {
             seen.store(seen.load() | bit);
-            call.blocks.store(call.blocks.load().wrapping_add(1));
-            if let Some(text) = self.texts.get(index) {
-                call.len.store(append(text, call.len.load(), &block.name));
+            while let Some(implied) = blocks.route.implied(at, Some(block)) {
+                self.append(index, implied, blocks);
+                at = implied;
             }
+            self.append(index, block, blocks);
+        }
+    }
+
+    /// Appends a block to the text of a call.
+    #[inline(always)]
+    fn append(&self, index: usize, block: u16, blocks: Blocks<'_>) {
+        if let (Some(call), Some(text), Some(visit)) = (
+            self.calls.get(index),
+            self.texts.get(index),
+            blocks.visits.get(usize::from(block)),
+        ) {
+            call.blocks.store(call.blocks.load().wrapping_add(1));
+            call.len.store(append(text, call.len.load(), &visit.name));
         }
     }
 
     /// Ends a call. `None` if it has no path. The task itself calls this.
-    pub fn finish(&self, task: u64, token: Token) -> Option<Finished<'_, W>> {
+    pub fn finish(&self, task: u64, token: Token, blocks: Blocks<'_>) -> Option<Finished<'_, W>> {
         let (index, bucket) = (token.0 as usize, self.tasks.bucket(task)?);
         if index & HIDDEN != 0 {
             bucket.set(task, index & !HIDDEN);
@@ -257,11 +291,21 @@ where
         }
         let call = self.calls.get(index)?;
         let text = self.texts.get(index)?;
-        (call.task.load() == task).then_some(Finished {
+        if call.task.load() != task {
+            return None;
+        }
+        let mut at = call.at.load() as u16;
+        while let Some(implied) = blocks.route.implied(at, None) {
+            self.append(index, implied, blocks);
+            at = implied;
+        }
+        let last = blocks.visits.get(usize::from(at));
+        Some(Finished {
             call,
             bucket,
             task,
             text,
+            last: last.map_or(0, |visit| visit.last),
         })
     }
 
@@ -295,6 +339,7 @@ pub struct Finished<'a, W: Word> {
     bucket: &'a Bucket<W>,
     task: u64,
     text: &'a TextOf<W>,
+    last: u64,
 }
 
 impl<W: Word> Finished<'_, W> {
@@ -305,7 +350,7 @@ impl<W: Word> Finished<'_, W> {
 
     /// The address of the last instruction of the block that was visited last.
     pub fn last(&self) -> u64 {
-        self.call.last.load()
+        self.last
     }
 
     /// The text of the path, which ends with a NUL.

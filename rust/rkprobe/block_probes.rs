@@ -2,20 +2,31 @@
 
 //! Kprobes at the first instruction of each basic block of a function.
 
+use core::mem;
+
 use kernel::prelude::*;
 
 use ktrace::{
     exits::{
         BadText,
         Block,
+        ExitKind,
         Exits,
         UnknownBlocks,
+        UnseenJump,
         IS_BUILT, //
     },
     kprobe,
     symbol, //
 };
-use probe::path::MAX_BLOCKS;
+use probe::{
+    insn::route::{
+        Node,
+        Plan,
+        Route, //
+    },
+    path::MAX_BLOCKS, //
+};
 
 /// Maximum number of attempts while the text of the function changes.
 const TRIES: usize = 5;
@@ -46,21 +57,57 @@ where
     }
 }
 
+/// Which blocks of a function get a probe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All.
+    All,
+    /// Those that are not [implied](probe::insn::route).
+    Needed,
+}
+
+/// Whether a block has a probe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probing {
+    /// It needs none.
+    Implied,
+    /// It has one.
+    Probed,
+    /// The kernel refuses it.
+    Refused,
+}
+
 /// Registered probes on the blocks of a function. `P` is a batch of kprobes.
 pub(crate) struct BlockProbes<P> {
     entry: usize,
-    /// The blocks, and whether the kernel allows a probe on each one.
-    blocks: KVec<(Block, bool)>,
+    blocks: KVec<(Block, Probing)>,
+    route: OwnedRoute,
     probes: P,
 }
 
+/// The memory of a [`Route`].
+#[derive(Default)]
+pub(crate) struct OwnedRoute {
+    nodes: KVVec<Node>,
+    firsts: KVVec<u64>,
+}
+
+impl OwnedRoute {
+    /// The route.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Route<'_> {
+        Route::of(&self.nodes, &self.firsts)
+    }
+}
+
 impl<P> BlockProbes<P> {
-    /// Registers disabled probes on all blocks of the function at `target` that the kernel allows
-    /// to probe. `new` makes an empty batch, and `add` adds a probe on a block to it, with the
-    /// address of the probe at the entry, and the index of the block, counted from 0.
+    /// Registers disabled probes on the wanted blocks of the function at `target`, if the kernel
+    /// allows to probe them. `new` makes an empty batch, and `add` adds a probe on a block to it,
+    /// with the address of the probe at the entry, and the index of the block, counted from 0.
     /// Process context; sleeps.
     pub(crate) fn register_disabled(
         target: kprobe::Target<'_>,
+        wanted: Wanted,
         new: impl Fn() -> Result<P>,
         add: impl Fn(&mut P, usize, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
@@ -69,7 +116,7 @@ impl<P> BlockProbes<P> {
         }
         let mut before = Refusal::Failed(EAGAIN);
         for _ in 0..TRIES {
-            match Self::place(target, new()?, &add) {
+            match Self::place(target, wanted, new()?, &add) {
                 Ok(probes) => return Ok(probes),
                 // If two attempts have the same result, no code was changing the text.
                 Err(refusal) if refusal == before && refusal != EAGAIN.into() => break,
@@ -82,6 +129,7 @@ impl<P> BlockProbes<P> {
     /// Registers the probes once. `EAGAIN` if the text changed during the call.
     fn place(
         target: kprobe::Target<'_>,
+        wanted: Wanted,
         probes: P,
         add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
@@ -96,7 +144,7 @@ impl<P> BlockProbes<P> {
         }
         let exits = Exits::find(address)?;
         exits.verdict().map_err(Refusal::BadText)?;
-        let found = exits.blocks()?.map_err(|unknown| match unknown {
+        let mut found = exits.blocks()?.map_err(|unknown| match unknown {
             UnknownBlocks::Jump(address) => Refusal::UnknownJump(address),
             UnknownBlocks::Memory => Refusal::Failed(ENOMEM),
         })?;
@@ -106,20 +154,26 @@ impl<P> BlockProbes<P> {
         let mut this = Self {
             entry: exits.probe_entry(),
             blocks: KVec::with_capacity(found.len(), GFP_KERNEL)?,
+            route: OwnedRoute::default(),
             probes,
         };
-        for (index, mut block) in found.into_iter().enumerate() {
-            if index == 0 {
-                block.address = this.entry as u64;
-            }
-            let is_probed = match add(&mut this.probes, this.entry, index, &block) {
-                Ok(()) => true,
-                Err(error) if index == 0 || error == ENOMEM || error == EPERM => {
-                    return Err(error.into());
+        if let Some(first) = found.first_mut() {
+            first.address = this.entry as u64;
+        }
+        for block in &found {
+            this.blocks.push((*block, Probing::Implied), GFP_KERNEL)?;
+        }
+        let jumps = match wanted {
+            Wanted::All => None,
+            Wanted::Needed => exits.unseen_jumps()?,
+        };
+        match jumps {
+            Some(jumps) => this.add_needed(&exits, &found, &jumps, add)?,
+            None => {
+                for index in 0..found.len() {
+                    this.add(index, add)?;
                 }
-                Err(_) => false,
-            };
-            this.blocks.push((block, is_probed), GFP_KERNEL)?;
+            }
         }
         // To register the kprobes, the kernel took `text_mutex`, so a change of the text before
         // them is complete and visible now.
@@ -129,20 +183,85 @@ impl<P> BlockProbes<P> {
         }
     }
 
-    /// The blocks, and whether the kernel allows a probe on each one.
-    pub(crate) fn blocks(&self) -> &[(Block, bool)] {
+    /// Adds probes on the blocks that need one. One that the kernel refuses can make others
+    /// necessary.
+    fn add_needed(
+        &mut self,
+        exits: &Exits,
+        blocks: &[Block],
+        jumps: &[UnseenJump],
+        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
+    ) -> Result {
+        let len = blocks.len();
+        let mut nodes = KVVec::from_elem(Node::EMPTY, len, GFP_KERNEL)?;
+        let mut firsts = KVVec::from_elem(0, Route::words(len), GFP_KERNEL)?;
+        let leaves = |block: &Block| {
+            let mut left = exits
+                .all()
+                .iter()
+                .filter(|exit| exit.kind != ExitKind::NoReturn);
+            left.any(|exit| (block.address..=block.last).contains(&exit.address))
+        };
+        let mut plan = Plan::new(blocks, leaves, jumps, &mut nodes, &mut firsts).ok_or(EINVAL)?;
+        let mut is_complete = false;
+        while !is_complete {
+            is_complete = true;
+            plan.choose();
+            for index in 0..len {
+                let is_open = { self.blocks.get(index) }
+                    .is_some_and(|(_, probing)| *probing == Probing::Implied);
+                if is_open && plan.route().needs_probe(index) {
+                    match self.add(index, add)? {
+                        Probing::Refused => {
+                            plan.refuse(index);
+                            is_complete = false;
+                        }
+                        _ => plan.keep(index),
+                    }
+                }
+            }
+        }
+        self.route = OwnedRoute { nodes, firsts };
+        Ok(())
+    }
+
+    /// Adds a probe on the block with this index, if the kernel allows it.
+    fn add(
+        &mut self,
+        index: usize,
+        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
+    ) -> Result<Probing> {
+        let (block, probing) = self.blocks.get_mut(index).ok_or(EINVAL)?;
+        *probing = match add(&mut self.probes, self.entry, index, block) {
+            Ok(()) => Probing::Probed,
+            Err(error) if index == 0 || error == ENOMEM || error == EPERM => return Err(error),
+            Err(_) => Probing::Refused,
+        };
+        Ok(*probing)
+    }
+
+    /// The blocks, and whether each one has a probe.
+    pub(crate) fn blocks(&self) -> &[(Block, Probing)] {
         &self.blocks
     }
 
-    /// The number of blocks on which the kernel allows a probe.
-    pub(crate) fn probed(&self) -> usize {
-        let probed = self.blocks.iter().filter(|(_, is_probed)| *is_probed);
-        probed.count()
+    /// The number of blocks on which the kernel refuses a probe.
+    pub(crate) fn refused(&self) -> usize {
+        let refused = self
+            .blocks
+            .iter()
+            .filter(|(_, probing)| *probing == Probing::Refused);
+        refused.count()
     }
 
     /// The address of the probe at the entry of the function.
     pub(crate) fn entry(&self) -> usize {
         self.entry
+    }
+
+    /// Takes the memory of the route, of which the probes need nothing.
+    pub(crate) fn take_route(&mut self) -> OwnedRoute {
+        mem::take(&mut self.route)
     }
 
     /// Converts the value to its probes.

@@ -27,7 +27,9 @@ use ktrace::{
 
 use crate::block_probes::{
     BlockProbes,
-    Refusal, //
+    Probing,
+    Refusal,
+    Wanted, //
 };
 
 kernel::sync::global_lock! {
@@ -121,12 +123,13 @@ fn find_blocks(address: usize) -> Result<KVec<CString>> {
     let new = || Ok(kprobe::Batch::empty());
     let try_at =
         |probes: &mut kprobe::Batch<_>, _, _, block: &_| probes.add_disabled(block, Unarmed);
-    match BlockProbes::register_disabled(target, new, try_at) {
+    match BlockProbes::register_disabled(target, Wanted::All, new, try_at) {
         Ok(probes) => {
-            for (block, is_probed) in probes.blocks() {
+            for (block, probing) in probes.blocks() {
+                let is_probed = *probing == Probing::Probed;
                 let line = ShownBlock {
                     block,
-                    is_probed: *is_probed,
+                    is_probed,
                     why: match is_probed {
                         true => None,
                         false => kprobe::unprobable(block.address as usize)?,
@@ -134,7 +137,8 @@ fn find_blocks(address: usize) -> Result<KVec<CString>> {
                 };
                 add(format_args!("{line}"))?;
             }
-            let (all, probed) = (probes.blocks().len(), probes.probed());
+            let all = probes.blocks().len();
+            let probed = all.wrapping_sub(probes.refused());
             add(format_args!("blocks: {all}, {probed} can be probed"))?;
         }
         Err(Refusal::BadText(bad)) => add(format_args!("not understood: {}", Bad(&bad)))?,

@@ -12,7 +12,14 @@ use core::{
 use kernel::{
     cpu,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        SetOnce, //
+    }, //
 };
 
 use ktrace::{
@@ -31,6 +38,7 @@ use probe::{
     fetch::EntryArgument,
     path::{
         self,
+        Blocks,
         Bucket,
         Finished,
         Name,
@@ -43,6 +51,10 @@ use probe::{
 
 use crate::{
     action::Action,
+    block_probes::{
+        BlockProbes,
+        OwnedRoute, //
+    },
     collect::collect,
     entry_saver::{
         EntryData,
@@ -61,6 +73,10 @@ type Table = PathTable<KVVec<Bucket<Word>>, KVVec<path::Call<Word>>, KVVec<TextO
 pub(crate) struct Paths {
     table: Table,
     calls: u16,
+    /// The blocks of the function, from before the first call.
+    blocks: SetOnce<NamedBlocks>,
+    /// How often the probes were armed. A call from an earlier round may lack blocks.
+    round: Atomic<u32>,
     /// Calls without a record: there was no room, or they did not return.
     missed: Counter,
 }
@@ -78,7 +94,33 @@ impl Paths {
                 collect(iter::repeat_with(text).take(calls.into()))?,
             ),
             calls,
+            blocks: SetOnce::new(),
+            round: Atomic::new(0),
             missed: Counter::new()?,
+        })
+    }
+
+    /// Sets the blocks of the function, once. Takes the route from the probes. Process context.
+    pub(crate) fn set_blocks<P>(&self, probes: &mut BlockProbes<P>) -> Result {
+        let entry = probes.entry();
+        let blocks = { probes.blocks().iter().enumerate() }
+            .map(|(index, (block, _))| visit(entry, index, block));
+        let visits = collect(blocks)?;
+        let route = probes.take_route();
+        let is_first = self.blocks.populate(NamedBlocks { visits, route });
+        is_first.then_some(()).ok_or(EBUSY)
+    }
+
+    /// The probes are armed again: calls that are in progress have no record. Process context.
+    pub(crate) fn start_round(&self) {
+        self.round.fetch_add(1, Relaxed);
+    }
+
+    #[inline(always)]
+    fn blocks(&self) -> Blocks<'_> {
+        { self.blocks.as_ref() }.map_or(Blocks::NONE, |blocks| Blocks {
+            visits: &blocks.visits,
+            route: blocks.route.get(),
         })
     }
 
@@ -110,10 +152,16 @@ impl OfTasks for Paths {
     }
 }
 
+/// The blocks of a function, with their names.
+struct NamedBlocks {
+    visits: KVVec<Visit>,
+    route: OwnedRoute,
+}
+
 /// The block with this index of the function with this entry, as paths show it: by its offset,
 /// after the part of its symbol that the function's symbol does not have, such as `.cold`.
 #[inline(never)]
-pub(crate) fn visit(entry: usize, index: usize, block: &Block) -> Visit {
+fn visit(entry: usize, index: usize, block: &Block) -> Visit {
     let mut buffer = [0; symbol::LEN];
     let whole = symbol::location(entry, &mut buffer);
     let mut buffer = [0; symbol::LEN];
@@ -131,7 +179,6 @@ pub(crate) fn visit(entry: usize, index: usize, block: &Block) -> Visit {
         _ => Name::from_start(index == 0, from_start),
     };
     Visit {
-        index: index as u16,
         last: block.last,
         name,
     }
@@ -139,8 +186,18 @@ pub(crate) fn visit(entry: usize, index: usize, block: &Block) -> Visit {
 
 /// The handler at a block.
 pub(crate) struct AtBlock {
-    pub(crate) paths: Arc<Paths>,
-    pub(crate) visit: Visit,
+    paths: Arc<Paths>,
+    block: u16,
+}
+
+impl AtBlock {
+    /// The handler at the block with this index.
+    pub(crate) fn new(paths: Arc<Paths>, index: usize) -> Self {
+        Self {
+            paths,
+            block: index as u16,
+        }
+    }
 }
 
 #[vtable]
@@ -148,7 +205,8 @@ impl kprobe::Handler for AtBlock {
     #[inline(always)]
     fn pre(&self, hit: &Hit<'_>) {
         let task = hit.state().atomic().current() as u64;
-        self.paths.table.visit(task, &self.visit);
+        let paths = &self.paths;
+        paths.table.visit(task, self.block, paths.blocks());
     }
 }
 
@@ -156,21 +214,18 @@ impl kprobe::Handler for AtBlock {
 /// data.
 pub(crate) struct AtCall<const N: usize> {
     paths: Arc<Paths>,
-    first: Visit,
     saver: EntrySaver<N, true>,
 }
 
 impl<const N: usize> AtCall<N> {
-    /// Creates a handler. `first` is the first block. Fails as [`EntrySaver::new`].
+    /// Creates a handler. Fails as [`EntrySaver::new`].
     pub(crate) fn new(
         paths: Arc<Paths>,
-        first: Visit,
         action: Action,
         arguments: KVec<EntryArgument>,
     ) -> Result<Self> {
         Ok(Self {
             paths,
-            first,
             saver: EntrySaver::new(action, arguments)?,
         })
     }
@@ -181,6 +236,7 @@ impl<const N: usize> AtCall<N> {
 pub(crate) struct InCall<const N: usize> {
     words: [u64; N],
     token: Token,
+    round: u32,
 }
 
 #[vtable]
@@ -190,23 +246,38 @@ impl<const N: usize> kretprobe::Handler for AtCall<N> {
     #[inline(always)]
     fn entry(&self, hit: &Hit<'_>) -> Option<InCall<N>> {
         let task = hit.state().atomic().current() as u64;
+        let round = self.paths.round.load(Relaxed);
         if self.saver.as_ref().admits_call(hit) {
-            if let Some(token) = self.paths.table.begin(task, &self.first) {
-                let words = self.saver.save(hit);
-                return Some(InCall { words, token });
+            if let Some(token) = self.paths.table.begin(task, self.paths.blocks()) {
+                return Some(InCall {
+                    words: self.saver.save(hit),
+                    token,
+                    round,
+                });
             }
             self.paths.missed.increment();
         }
-        let token = self.paths.table.hide(task)?;
-        let words = [0; N];
-        Some(InCall { words, token })
+        Some(InCall {
+            words: [0; N],
+            token: self.paths.table.hide(task)?,
+            round,
+        })
     }
 
     #[inline(always)]
     fn ret(&self, hit: &Hit<'_>, call: &kretprobe::Call<'_, InCall<N>>) {
         let task = hit.state().atomic().current() as u64;
-        let InCall { words, token } = call.data();
-        if let Some(finished) = self.paths.table.finish(task, *token) {
+        let paths = &self.paths;
+        let InCall {
+            words,
+            token,
+            round,
+        } = call.data();
+        if let Some(finished) = paths.table.finish(task, *token, paths.blocks()) {
+            if *round != paths.round.load(Relaxed) {
+                paths.missed.increment();
+                return;
+            }
             let values = PathValues {
                 entry: EntrySaver::<N, true>::saved(words),
                 path: &finished,

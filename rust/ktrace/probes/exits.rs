@@ -42,7 +42,8 @@ use crate::{
     arch,
     probes::{
         registration::Target,
-        text::Text, //
+        text::Text,
+        unseen_jumps, //
     },
     security,
     symbols::symbol, //
@@ -60,6 +61,7 @@ pub use probe::insn::{
         Reason,
         Verdict, //
     },
+    route::UnseenJump,
 };
 
 /// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
@@ -151,6 +153,14 @@ impl Exits {
             blocks.push(block, GFP_KERNEL)?;
         }
         Ok(Ok(blocks))
+    }
+
+    /// The jumps from or to the function's text that the text does not show. `None` if the kernel
+    /// hides them (without `CONFIG_KALLSYMS_ALL`).
+    ///
+    /// Process context. `ENOMEM`.
+    pub fn unseen_jumps(&self) -> Result<Option<KVec<UnseenJump>>> {
+        unseen_jumps::within(&self.text.parts()?)
     }
 
     /// All exits that were found: first the exits of the function, then the exits of its other

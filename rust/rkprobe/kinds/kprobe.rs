@@ -356,11 +356,11 @@ fn register_path<const N: usize>(
 /// Logs how many blocks of a function the kernel refuses to probe.
 #[inline(never)]
 fn log_gaps<P>(probes: &BlockProbes<P>) {
-    let (all, probed) = (probes.blocks().len(), probes.probed());
-    if probed < all {
+    let (all, refused) = (probes.blocks().len(), probes.refused());
+    if refused > 0 {
         let entry = exits::SymbolOffset(probes.entry() as u64);
         reader::log(
-            format_args!("{entry}: {probed} of {all} blocks can be probed, see rkprobe_blocks"),
+            format_args!("{entry}: {refused} of {all} blocks cannot be probed, see rkprobe_blocks"),
             |text| pr_info!("{text}\n"),
         );
     }

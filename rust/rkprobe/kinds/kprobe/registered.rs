@@ -45,7 +45,8 @@ use crate::{
     },
     block_probes::{
         BlockProbes,
-        Refusal, //
+        Refusal,
+        Wanted, //
     },
     entry_saver::{
         EntryLayout,
@@ -54,7 +55,6 @@ use crate::{
     },
     hit_context::CallValues,
     path::{
-        self,
         AtBlock,
         AtCall,
         Paths, //
@@ -246,7 +246,7 @@ impl OnBlocks {
             for_batch!(blocks, batch => batch.add_disabled(block, action))
         };
         Ok(Self {
-            probes: BlockProbes::register_disabled(target, new, add)?,
+            probes: BlockProbes::register_disabled(target, Wanted::All, new, add)?,
             action,
         })
     }
@@ -310,21 +310,14 @@ impl<const N: usize> OnPath<N> {
         // A task that exits in a call must not keep it, so this comes first.
         let exits = AtTaskFree::attach(paths.clone())?;
         let new = || Ok(kprobe::Batch::empty());
-        let add = |probes: &mut kprobe::Batch<_>, entry, index, block: &_| match index {
+        let add = |probes: &mut kprobe::Batch<_>, _, index, block: &_| match index {
             // The probe of the call has the first block.
             0 => Ok(()),
-            _ => probes.add_disabled(
-                block,
-                AtBlock {
-                    visit: path::visit(entry, index, block),
-                    paths: paths.clone(),
-                },
-            ),
+            _ => probes.add_disabled(block, AtBlock::new(paths.clone(), index)),
         };
-        let blocks = BlockProbes::register_disabled(target, new, add)?;
-        let (first, _) = blocks.blocks().first().ok_or(EINVAL)?;
-        let first = path::visit(blocks.entry(), 0, first);
-        let call = AtCall::new(paths.clone(), first, action, arguments)?;
+        let mut blocks = BlockProbes::register_disabled(target, Wanted::Needed, new, add)?;
+        paths.set_blocks(&mut blocks)?;
+        let call = AtCall::new(paths.clone(), action, arguments)?;
         let call = Kretprobe::register_disabled(target, paths.instances(), call);
         Ok(Self {
             call: KBox::pin_init(call, GFP_KERNEL)?,
@@ -336,8 +329,10 @@ impl<const N: usize> OnPath<N> {
 }
 
 impl<const N: usize> Registered for OnPath<N> {
-    /// Arms the probe of the call last, so that no path lacks blocks.
+    /// Arms the probe of the call last, so that no path lacks blocks. A call that began before has
+    /// no record.
     fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
+        self.paths.start_round();
         self.blocks.probes().enable()?;
         Kretprobe::enable(&self.call).inspect_err(|_| {
             // The probes were armed above.

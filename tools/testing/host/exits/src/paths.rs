@@ -6,9 +6,9 @@
 //! The log has the address of each executed instruction of the functions, in their order. A call
 //! begins in it at the first instruction of the first block, and ends with an exit. In between,
 //! each block has to be entered by its first instruction, from a block that names it as a
-//! successor; only after a fault can it be any block. The blocks that can be probed, in the order
-//! of their first visit, have to be the path of the record. The address of the last instruction
-//! has to be the `$exit` of the record.
+//! successor; only after a fault can it be any block. The blocks in the order of their first visit
+//! have to be the path of the record, which may lack blocks that cannot be probed. The address of
+//! the last instruction has to be the `$exit` of the record.
 //!
 //! The log does not say which task executes. So calls of a function that overlap, by recursion or
 //! in several tasks, are not compared; but each has to have its record. Calls and records have
@@ -149,17 +149,21 @@ impl Function {
         if let Some(wrong) = &call.wrong {
             return Some(wrong.clone());
         }
-        let probed = call.path.iter().filter(|&&at| self.blocks[at].is_probed);
-        let names: Vec<_> = probed.map(|&at| self.blocks[at].name.as_str()).collect();
-        let path = names.join(" ");
-        let is_equal = match record.path.strip_suffix(" ...") {
-            Some(cut) => path.starts_with(cut),
-            None => path == record.path,
+        let cut = record.path.strip_suffix(" ...");
+        let recorded: Vec<_> = cut.unwrap_or(&record.path).split(' ').collect();
+        // A block that cannot be probed is in the record only if others imply it.
+        let visited: Vec<_> = { call.path.iter().map(|&at| &self.blocks[at]) }
+            .filter(|block| block.is_probed || recorded.contains(&block.name.as_str()))
+            .map(|block| block.name.as_str())
+            .collect();
+        let is_equal = match cut {
+            Some(_) => visited.starts_with(&recorded),
+            None => visited == recorded && recorded.len() == record.blocks,
         };
-        if !is_equal || names.len() != record.blocks {
-            let (blocks, seen) = (record.blocks, &record.path);
+        if !is_equal {
+            let (blocks, seen, visited) = (record.blocks, &record.path, visited.join(" "));
             return Some(format!(
-                "path \"{seen}\" of {blocks} blocks, but \"{path}\""
+                "path \"{seen}\" of {blocks} blocks, but \"{visited}\""
             ));
         }
         // A gap that comes last is in no path.

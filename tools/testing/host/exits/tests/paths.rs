@@ -85,10 +85,18 @@ fn a_conditional_tail_call_ends_the_call_or_not() {
 
 #[test]
 fn differing_paths() {
-    for path in ["+0x4", "+0x4 +0x10 +0x20", "+0x4 +0x20 +0x30", "+0x20 +0x4"] {
+    for path in ["+0x4", "+0x4 +0x38", "+0x4 +0x20 +0x38", "+0x20 +0x4"] {
         let found = differences(&record(2, path, 0x1028), DIRECT);
         assert!(found.contains("but \"+0x4 +0x20\""), "{found}");
     }
+    let found = differences(&record(3, "+0x10 +0x4 +0x20", 0x1028), DIRECT);
+    assert!(found.contains("but \"+0x4 +0x10 +0x20\""), "{found}");
+}
+
+#[test]
+fn a_gap_that_other_blocks_imply() {
+    let record = record(3, "+0x4 +0x10 +0x20", 0x1028);
+    assert_eq!(differences(&record, DIRECT), "");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `probe::insn`: instructions, where functions leave, and their blocks.
+//! `probe::insn`: instructions, where functions leave, their blocks, and which of
+//! them need a probe.
 
 mod any;
 mod arm64;
@@ -12,5 +13,6 @@ mod oracle;
 mod properties;
 mod recover;
 mod reference;
+mod route;
 mod unprobable;
 mod x86;
