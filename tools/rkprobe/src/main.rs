@@ -3,7 +3,7 @@
 //! `rkprobe`: one question about the kernel, one command, one answer.
 //!
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
-//! `rust_names`, `draw`, `view`, `svg`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
+//! `rust_names`, `draw`, `view`, `svg`, `lanes`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
 //! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
@@ -47,6 +47,7 @@ mod inlined;
 mod instance;
 mod kernel_memory;
 mod kinds;
+mod lanes;
 mod late_texts;
 mod lines;
 mod literal;

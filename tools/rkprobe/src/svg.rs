@@ -24,7 +24,7 @@ const WIDTH: usize = 400;
 /// The room for a number and the edges.
 const REST: usize = 130;
 /// The width of a character.
-const CHARACTER: usize = 9;
+pub const CHARACTER: usize = 9;
 
 /// Writes an image of the bars with a title to the file `path`.
 pub fn write(path: &str, title: &str, rows: &[Bar]) -> Result {

@@ -34,6 +34,10 @@ use crate::{
     heat::Heat,
     hist::Hist,
     instance::Instance,
+    lanes::{
+        self,
+        Lanes, //
+    },
     live::{
         Live,
         OnTerminal, //
@@ -90,6 +94,8 @@ pub enum Image<'a> {
     Bars(Vec<Bar>),
     /// A flame graph, with the unit of its values.
     Flames(&'static str, Vec<Stack<'a>>),
+    /// The ways of calls through functions.
+    Lanes(Vec<Lanes>),
 }
 
 /// A question whose answer is a table.
@@ -383,6 +389,7 @@ pub fn run<Q: Question, const N: usize>(
         match image {
             Image::Bars(bars) => svg::write(path, &title, &bars)?,
             Image::Flames(unit, stacks) => flame::write(path, &title, unit, &stacks)?,
+            Image::Lanes(functions) => lanes::write(path, &title, &functions)?,
         }
     }
     Ok(())

@@ -13,6 +13,10 @@ use serde::Serialize;
 use crate::{
     blocks::Function,
     errno,
+    lanes::{
+        Lane,
+        Lanes, //
+    },
     lines::Lines,
     record::Record,
     returns::{
@@ -271,10 +275,6 @@ impl Way {
         places.chain(self.is_cut.then_some(CUT)).collect()
     }
 
-    pub fn places(&self) -> String {
-        self.each_place().join(" ")
-    }
-
     /// The lines of a way. With source lines, each block has a line.
     pub fn text(&self, has_name: bool, has_source: bool) -> String {
         let mut text = format!("{:>8}  {:<10}", self.count, self.result());
@@ -319,6 +319,26 @@ impl Way {
             let _ = writeln!(text, "          {UNDECIDED_TEXT}");
         }
         text
+    }
+}
+
+/// An image of the ways of a function.
+pub fn lanes<'a>(function: &str, ways: impl Iterator<Item = &'a Way>) -> Lanes {
+    let ways: Vec<&Way> = ways.collect();
+    let steps = ways.iter().flat_map(|way| &way.path);
+    let lane = |way: &&Way| Lane {
+        result: way.result().into(),
+        is_failure: way.error.is_some(),
+        count: way.count,
+        places: way.each_place().into_iter().map(String::from).collect(),
+        mark: { way.decision.as_ref() }.map(|decision| (decision.at.clone(), decision.text())),
+    };
+    Lanes {
+        function: function.into(),
+        notes: steps
+            .filter_map(|step| Some((step.place.clone(), step.source.clone()?)))
+            .collect(),
+        lanes: ways.iter().map(lane).collect(),
     }
 }
 

@@ -18,10 +18,7 @@ use crate::{
     },
     context::Context,
     counts,
-    draw::{
-        Bar,
-        Screen, //
-    },
+    draw::Screen,
     failure::Result,
     functions::Method,
     hist::Hist,
@@ -151,12 +148,13 @@ impl Question for Ways<'_> {
     }
 
     fn image<'r>(&'r self, rows: &'r [Way]) -> (String, Image<'r>) {
-        let bar = |way: &Way| Bar {
-            label: format!("{} {}: {}", way.function, way.result(), way.places()),
-            value: way.count,
-        };
-        let title = format!("{}: ways of calls", self.text);
-        (title, Image::Bars(rows.iter().map(bar).collect()))
+        let mut functions: Vec<&str> = rows.iter().map(|way| &*way.function).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        let of_function =
+            |name: &str| ways::lanes(name, rows.iter().filter(|way| way.function == name));
+        let lanes = functions.into_iter().map(of_function).collect();
+        (format!("{}: ways of calls", self.text), Image::Lanes(lanes))
     }
 }
 
@@ -404,7 +402,9 @@ mod tests {
             .path
             .iter()
             .all(|step| step.place != "+0x10" || step.not.is_empty()));
-        assert!(rows[0].places().ends_with("+0x10 ..."));
+        let lanes = ways::lanes("f", rows.iter());
+        assert_eq!(lanes.lanes[0].places, ["+0x4", "+0x10", "..."]);
+        assert!(lanes.lanes[1].is_failure);
     }
 
     #[test]
