@@ -13,14 +13,18 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/err.h>
 #include <linux/irq_work.h>
+#include <linux/jump_label.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
+#include <linux/sizes.h>
 #include <linux/static_call.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
+#include <linux/uaccess.h>
 #include <linux/wait.h>
 
 /* Functions in exits_x86.S and exits_arm64.S. */
@@ -64,6 +68,7 @@ asmlinkage long exits_bad_exclusive(long n);
 long exits_traced(long n);
 long exits_gap(long n);
 int exits_fails(long n);
+long exits_unseen(long n);
 long exits_deep(long n);
 long exits_repeats(long n);
 long exits_sleeps(long n);
@@ -100,6 +105,37 @@ noinline __noclone int exits_fails(long n)
 	WRITE_ONCE(count, count + 1);
 	barrier();
 	return 0;
+}
+
+static DEFINE_STATIC_KEY_FALSE(exits_key);
+
+/* Turns the jump label of exits_unseen() on or off. */
+static noinline __noclone long exits_switch(long n)
+{
+	if (n)
+		static_branch_enable(&exits_key);
+	else
+		static_branch_disable(&exits_key);
+	return n;
+}
+
+/* With jumps that its text does not show: a jump label, and a load that faults if @n is odd. */
+noinline __noclone long exits_unseen(long n)
+{
+	long value = n, *from = n & 1 ? ERR_PTR(-SZ_4K) : &value;
+
+	OPTIMIZER_HIDE_VAR(from);
+	if (static_branch_unlikely(&exits_key))
+		WRITE_ONCE(value, n + 2);
+	__get_kernel_nofault(&value, from, long, fault);
+	if (value & 2)
+		WRITE_ONCE(value, n + 4);
+	return READ_ONCE(value);
+fault:
+	WRITE_ONCE(value, -EFAULT);
+	if (n & 4)
+		WRITE_ONCE(value, -EINVAL);
+	return READ_ONCE(value);
 }
 
 static noinline __noclone long exits_call_fails(long n)
@@ -234,6 +270,8 @@ static const struct {
 	{ "fails", exits_call_fails },
 	FUNCTION(deep),
 	FUNCTION(repeats),
+	FUNCTION(switch),
+	FUNCTION(unseen),
 	FUNCTION(sleeps),
 	FUNCTION(migrates),
 	FUNCTION(from_interrupt),
