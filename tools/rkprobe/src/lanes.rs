@@ -127,7 +127,7 @@ impl<'a> Part<'a> {
     }
 
     fn width(&self) -> usize {
-        self.right() + longest(&self.marks) * CHARACTER + EDGE
+        self.right() + longest(&self.marks) * CHARACTER + EDGE * 2
     }
 
     /// The part, with its upper edge at `top`.
@@ -154,7 +154,7 @@ impl<'a> Part<'a> {
                 escape(label)
             );
             if !mark.is_empty() {
-                let (x, mark) = (self.right(), escape(mark));
+                let (x, mark) = (self.right() + EDGE / 2, escape(mark));
                 text += &format!("<text x=\"{x}\" y=\"{base}\" fill=\"{FAILURE}\">{mark}</text>\n");
             }
         }
