@@ -7,6 +7,8 @@
 #include <linux/kernel.h>
 #include <linux/module.h>
 
+#include "lines.h"
+
 enum lines_color {
 	LINES_RED = 1,
 	LINES_GREEN = 2,
@@ -94,6 +96,13 @@ noinline __noclone int lines_target_returns(struct lines_item *item, int n)
 	return err;
 }
 
+/* Another file has a function with this name. */
+static noinline int lines_target_same(int n)
+{
+	WRITE_ONCE(last_result, n);
+	return n + 1;
+}
+
 static struct lines_item second = {
 	.name = "second",
 	.x = 200,
@@ -124,6 +133,8 @@ static int run(const char *value, const struct kernel_param *param)
 	lines_target_two(&first, n);
 	lines_target_local(&first, n);
 	lines_target_returns(&first, n);
+	lines_target_same(n);
+	lines_target_other(n);
 	return 0;
 }
 

@@ -16,13 +16,13 @@ use clap::{
 };
 
 use crate::{
+    asked::RETURN,
     commands,
     context::Context,
     failure::{
         Failure,
         Result, //
     },
-    sources::RETURN,
     tracefs::Tracefs, //
 };
 

@@ -3,6 +3,7 @@
 //! The debug information of the kernel or of a module, in memory: its sections, and the symbols of the code.
 
 use std::{
+    collections::BTreeSet,
     fs::{
         self,
         File, //
@@ -38,7 +39,10 @@ use object::{
 
 use crate::{
     debug_files::Sought,
-    relocate,
+    relocate::{
+        self,
+        Placed, //
+    },
     symbols::is_mapping, //
 };
 
@@ -61,11 +65,16 @@ const SECTIONS: [SectionId; 12] = [
     SectionId::DebugStrOffsets,
 ];
 
+/// The symbol where the kernel starts. Modules do not have it.
+const START: &str = "_text";
+
 /// The debug information of a file.
 pub struct Information {
     sections: Vec<(SectionId, Vec<u8>)>,
     /// All symbols, in the order of their addresses.
     symbols: Vec<(u64, String)>,
+    /// Where the sections of a module start, which the kernel places independently.
+    starts: BTreeSet<u64>,
 }
 
 impl Information {
@@ -86,16 +95,16 @@ impl Information {
         if object.kind() != ObjectKind::Relocatable {
             let symbols = symbols(&object)?;
             // The cache would keep a copy of each section.
-            return Self::of(&object, symbols, |offset, length| {
+            return Self::of(&object, symbols, BTreeSet::new(), |offset, length| {
                 let mut data = vec![0; length];
                 file.read_exact_at(&mut data, offset).ok()?;
                 Some(data)
             });
         }
         let mut image = fs::read(path).ok()?;
-        let symbols = relocate::place(&mut image)?;
+        let Placed { symbols, starts } = relocate::place(&mut image)?;
         let object = object::File::parse(&*image).ok()?;
-        Self::of(&object, symbols, |offset, length| {
+        Self::of(&object, symbols, starts, |offset, length| {
             let start = usize::try_from(offset).ok()?;
             Some(image.get(start..start.checked_add(length)?)?.to_vec())
         })
@@ -105,6 +114,7 @@ impl Information {
     fn of<'d, R: ReadRef<'d>>(
         object: &object::File<'d, R>,
         symbols: Vec<(String, u64)>,
+        starts: BTreeSet<u64>,
         read: impl Fn(u64, usize) -> Option<Vec<u8>>,
     ) -> Option<Self> {
         let section = |id: SectionId| {
@@ -123,7 +133,11 @@ impl Information {
         let mut symbols: Vec<(u64, String)> = symbols.collect();
         symbols.sort_unstable();
         let has_information = sections.iter().any(|(id, _)| *id == SectionId::DebugInfo);
-        has_information.then_some(Self { sections, symbols })
+        has_information.then_some(Self {
+            sections,
+            symbols,
+            starts,
+        })
     }
 
     /// A section. Empty if the file does not have it.
@@ -144,6 +158,22 @@ impl Information {
         let names = self.symbols[..end].iter().rev();
         let names = names.take_while(move |(other, _)| *other == start);
         Some((start, names.map(|(_, name)| &**name)))
+    }
+
+    /// A symbol whose name belongs to one address alone, and the offset of an address from there: `symbol`, which the
+    /// address is in, or one before it in the same section.
+    pub fn anchor<'s>(&'s self, address: u64, symbol: &'s str) -> Option<(&'s str, u64)> {
+        let section = self.starts.range(..=address).next_back().copied();
+        let end = self.symbols.partition_point(|(other, _)| *other <= address);
+        let before = self.symbols[..end].iter().rev();
+        let before = before.take_while(|(other, _)| *other >= section.unwrap_or(0));
+        let before = before.map(|(_, name)| &**name);
+        let mut names = [symbol, START].into_iter().chain(before);
+        names.find_map(|name| {
+            let mut starts = self.addresses(name);
+            let start = starts.next().filter(|_| starts.next().is_none())?;
+            Some((name, address.checked_sub(start)?))
+        })
     }
 
     /// The addresses of a name.

@@ -77,7 +77,7 @@ impl Image {
         }
         let (loader, symbols) = if object.kind() == ObjectKind::Relocatable {
             let mut image = fs::read(path).ok()?;
-            let symbols = relocate::place(&mut image)?;
+            let symbols = relocate::place(&mut image)?.symbols;
             let file = sys::memory_file(&image).ok()?;
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             (Loader::new(path).ok()?, symbols)

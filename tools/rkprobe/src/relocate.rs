@@ -4,7 +4,10 @@
 //!
 //! In the file of a module, all sections start at 0, and relocations complete the debug information.
 
-use std::collections::HashMap;
+use std::collections::{
+    BTreeSet,
+    HashMap, //
+};
 
 use object::{
     elf::SHF_ALLOC,
@@ -36,11 +39,16 @@ fn addresses(object: &object::File<'_>) -> Option<HashMap<SectionIndex, u64>> {
     Some(addresses)
 }
 
-/// Applies the relocations of the debug information to the file of a module. Returns the symbols of the sections that
-/// the kernel loads, with their addresses.
-///
-/// `None` if the file is no module.
-pub fn place(image: &mut [u8]) -> Option<Vec<(String, u64)>> {
+/// The sections that the kernel loads.
+pub struct Placed {
+    /// Their symbols, with their addresses.
+    pub symbols: Vec<(String, u64)>,
+    /// Where they start.
+    pub starts: BTreeSet<u64>,
+}
+
+/// Applies the relocations of the debug information to the file of a module. `None` if the file is no module.
+pub fn place(image: &mut [u8]) -> Option<Placed> {
     let object = object::File::parse(&*image).ok()?;
     if object.kind() != ObjectKind::Relocatable {
         return None;
@@ -55,6 +63,7 @@ pub fn place(image: &mut [u8]) -> Option<Vec<(String, u64)>> {
             Some((symbol.name().ok()?.into(), address))
         })
         .collect();
+    let starts = addresses.values().copied().collect();
     let mut values = Vec::new();
     for section in object.sections() {
         let Some((start, _)) = section.file_range() else {
@@ -87,5 +96,5 @@ pub fn place(image: &mut [u8]) -> Option<Vec<(String, u64)>> {
         let place = image.get_mut(at..at.checked_add(bytes)?)?;
         place.copy_from_slice(value.to_le_bytes().get(..bytes)?);
     }
-    Some(symbols)
+    Some(Placed { symbols, starts })
 }

@@ -10,6 +10,7 @@ use std::collections::{
 };
 
 use crate::{
+    asked::refuse_place,
     failure::{
         note,
         Failure,
@@ -56,6 +57,7 @@ pub fn parse(text: &str) -> Result<Vec<Part<'_>>> {
         if text.is_empty() {
             return Err(Failure::new("a list of functions has no empty names"));
         }
+        refuse_place(text)?;
         parts.push(Part { is_excluded, text });
     }
     if parts.iter().all(|part| part.is_excluded) {
@@ -91,6 +93,7 @@ impl Functions {
     /// The kernel takes long to print its lists of functions. So if it refuses all that this check would refuse, the
     /// check waits until then: see [`Functions::explain`].
     pub fn check(&self, name: &str, method: Method) -> Result {
+        refuse_place(name)?;
         if is_list(name) {
             return Err(Failure::new(format!(
                 "{name} can be many functions: this command takes one"

@@ -11,6 +11,12 @@ use std::collections::{
 use probe::btf::Btf;
 
 use crate::{
+    asked::{
+        Asked,
+        Named,
+        Point,
+        Source, //
+    },
     btf,
     dwarf::Information,
     epilogues::{
@@ -34,11 +40,9 @@ use crate::{
         MAX_EACH, //
     },
     sources::{
-        Asked,
         Found,
         Search,
-        Site,
-        Source, //
+        Site, //
     },
     suggest,
     tracefs::Tracefs,
@@ -58,6 +62,8 @@ pub struct ProbedSite {
 pub struct ProbedSites {
     /// As the user wrote it, without what only says that it is one.
     pub text: String,
+    /// Whether they are copies of a function.
+    pub is_copy: bool,
     pub all: Vec<ProbedSite>,
 }
 
@@ -70,17 +76,25 @@ impl Functions {
         chosen: &[&str],
     ) -> Result<Option<ProbedSites>> {
         if let Some(asked) = Asked::parse(text) {
-            let Source::Returns(name) = asked.source else {
-                return self.find(text, asked, chosen, &[]).map(Some);
+            let (named, point) = match asked.source {
+                // A module can have copies of a function of the kernel.
+                Source::Line(..) | Source::Function(_, Point::Copies) => {
+                    return self.find(text, asked, chosen, &[]).map(Some);
+                }
+                Source::Function(named, point) => (named, point),
             };
-            let module = self.holding(asked.module, name);
+            let module = self.holding(asked.module, named.name);
             let asked = Asked {
                 module: &module,
                 ..asked
             };
-            let module = asked.module;
-            let function = Symbol { name, module }.full_name();
-            let returns = epilogues::find(tracefs, self, &function)?;
+            let returns = match point {
+                Point::Returns => {
+                    let function = self.name_of(&module, named)?;
+                    epilogues::find(tracefs, self, &function)?
+                }
+                _ => Vec::new(),
+            };
             return self.find(text, asked, chosen, &returns).map(Some);
         }
         let Some(asked) = self.unknown(text) else {
@@ -103,7 +117,7 @@ impl Functions {
         if let Some(sites) = self.sites(tracefs, text, chosen)? {
             return Ok(sites);
         }
-        let (module, function) = split(text);
+        let (module, name) = split(text);
         let offset = text.split_once('+').map_or("0", |(_, offset)| offset);
         let number = match offset.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
@@ -111,12 +125,56 @@ impl Functions {
         };
         let number = number.map_err(|_| Failure::new(format!("{text}: {offset} is no offset")))?;
         self.check(text, Method::Read)?;
-        let module = self.holding(module.unwrap_or(""), function);
+        let module = self.holding(module.unwrap_or(""), name);
+        let named = Named { name, file: None };
         let asked = Asked {
             module: &module,
-            source: Source::Offset(function, number),
+            source: Source::Function(named, Point::Offset(number)),
         };
         self.find(text, asked, chosen, &[])
+    }
+
+    /// What a probe takes for a whole function: a text that names one by its file becomes its name, or another symbol
+    /// with an offset if several functions have the name. Others stay as they are.
+    pub fn whole(&self, text: &str) -> Result<String> {
+        let Some(Asked {
+            module,
+            source: source @ Source::Function(named, Point::Offset(0)),
+        }) = Asked::parse(text)
+        else {
+            return Ok(text.into());
+        };
+        let module = &*self.holding(module, named.name);
+        let sites = self.find(text, Asked { module, source }, &[], &[])?;
+        let [only] = &sites.all[..] else {
+            let problem = match sites.is_copy {
+                true => "only copies of it in others",
+                false => "several such functions",
+            };
+            return Err(Failure::new(format!("{text}: the kernel has {problem}")));
+        };
+        Ok(match &only.site.anchor {
+            Some((name, offset)) if *name == only.site.symbol && *offset == 0 => {
+                Symbol { name, module }.full_name()
+            }
+            _ => only.target.clone(),
+        })
+    }
+
+    /// The name of a function, for a command that takes nothing else.
+    pub fn name_of(&self, module: &str, named: Named<'_>) -> Result<String> {
+        let Named { name, file } = named;
+        let name = Symbol { name, module }.full_name();
+        let Some(file) = file else {
+            return Ok(name);
+        };
+        let whole = self.whole(&format!("{name}@{file}"))?;
+        match whole.contains('+') {
+            false => Ok(whole),
+            true => Err(Failure::new(format!(
+                "{name}: several functions have the name, and this needs a name of its own"
+            ))),
+        }
     }
 
     /// The module of a function: the one that the user names, or the one that has the function. Empty for the kernel.
@@ -143,7 +201,7 @@ impl Functions {
             || !self.named(name, module).is_empty();
         (!is_known).then_some(Asked {
             module: module.unwrap_or(""),
-            source: Source::Copies(name),
+            source: Source::Function(Named { name, file: None }, Point::Copies),
         })
     }
 
@@ -157,7 +215,15 @@ impl Functions {
         let information = Information::open(asked.module);
         let information = information.map_err(|why| Failure::new(format!("{text}: {why}")))?;
         let broken = |error| Failure::new(format!("{text}: broken debug information: {error}"));
-        let found = search(&information, asked, chosen, returns).map_err(broken)?;
+        let mut asked = asked;
+        let mut found = search(&information, asked, chosen, returns).map_err(broken)?;
+        if let Source::Function(named, Point::Offset(0)) = asked.source {
+            // As for a name alone.
+            if found.sites.is_empty() && found.is_known && found.files.is_empty() {
+                asked.source = Source::Function(named, Point::Copies);
+                found = search(&information, asked, chosen, returns).map_err(broken)?;
+            }
+        }
         match found.sites.is_empty() {
             true => Err(no_code(text, asked, &found)),
             false => self.probed(text, asked, chosen, found),
@@ -176,18 +242,19 @@ impl Functions {
         let traceable: HashSet<Symbol<'_>> = self.traceable().collect();
         let mut all = Vec::new();
         let mut others: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let module = asked.module;
         for site in found.sites {
-            let symbol = Symbol {
-                name: &site.symbol,
-                module: asked.module,
-            };
-            match self.why_no_probe(&site, symbol, &traceable) {
-                None => all.push(ProbedSite {
-                    target: format!("{}+{:#x}", symbol.full_name(), site.offset),
+            let name = &site.symbol;
+            let symbol = Symbol { name, module };
+            let why = self.why_no_probe(symbol, &traceable);
+            match (&site.anchor, why) {
+                (Some((name, offset)), None) => all.push(ProbedSite {
+                    target: format!("{}+{offset:#x}", Symbol { name, module }.full_name()),
                     holder: symbol.to_string(),
                     site,
                 }),
-                Some(why) => {
+                (_, why) => {
+                    let why = why.unwrap_or_else(|| "several functions have the name".into());
                     others.entry(why).or_default().insert(site.symbol);
                 }
             }
@@ -206,26 +273,19 @@ impl Functions {
                 all.len()
             )));
         }
-        let text = match asked.source {
-            Source::Copies(name) => name,
-            _ => text,
+        let (text, is_copy) = match asked.source {
+            Source::Function(named, Point::Copies) => (named.name, true),
+            _ => (text, false),
         };
         Ok(ProbedSites {
             text: text.into(),
+            is_copy,
             all,
         })
     }
 
-    /// Why a site cannot have a probe. `traceable` are the functions that ftrace can trace.
-    fn why_no_probe(
-        &self,
-        site: &Site,
-        symbol: Symbol<'_>,
-        traceable: &HashSet<Symbol<'_>>,
-    ) -> Option<String> {
-        if !site.is_single {
-            return Some("several functions have the name".into());
-        }
+    /// Why a site in a function cannot have a probe. `traceable` are the functions that ftrace can trace.
+    fn why_no_probe(&self, symbol: Symbol<'_>, traceable: &HashSet<Symbol<'_>>) -> Option<String> {
         // To look for the address in the list of symbols takes long.
         if traceable.contains(&symbol) && self.blacklisted().all(|other| other != symbol) {
             return None;
@@ -259,30 +319,60 @@ fn search(
 
 /// The failure for a place without code.
 fn no_code(text: &str, asked: Asked<'_>, found: &Found) -> Failure {
-    let is_known = found.is_known;
+    let place = match asked.module {
+        "" => "the kernel",
+        module => module,
+    };
+    let what = match asked.source {
+        Source::Line(file, _) => file,
+        Source::Function(named, _) => named.name,
+    };
+    if !found.files.is_empty() {
+        let files = found.files.join(", ");
+        return Failure::new(match asked.source {
+            Source::Line(..) => format!("{text}: {what} can be {files}"),
+            Source::Function(..) => format!("{text}: {what}@FILE can have the files {files}"),
+        });
+    }
+    let hint = |form: &str| match asked.module {
+        "" => format!("; for a module, write MODULE:{form}"),
+        _ => String::new(),
+    };
     Failure::new(match asked.source {
-        Source::Line(file, _) if !found.files.is_empty() => {
-            format!("{text}: {file} can be {}", found.files.join(", "))
+        Source::Line(file, _) if !found.is_known => {
+            format!(
+                "{text}: no code of {place} is from a file {file}{}",
+                hint("FILE:LINE")
+            )
         }
-        Source::Line(file, _) if !is_known => {
-            let place = match asked.module {
-                "" => "the kernel",
-                module => module,
+        Source::Line(..) | Source::Function(_, Point::Line(_)) if found.is_known => {
+            let of = match asked.source {
+                Source::Line(..) => String::new(),
+                Source::Function(..) => format!(" of {what}"),
             };
-            let hint = match asked.module {
-                "" => "; for a module, write MODULE:FILE:LINE",
-                _ => "",
-            };
-            format!("{text}: no code of {place} is from a file {file}{hint}")
+            match found.next_line {
+                Some(next) => format!("{text} has no code; the next line{of} with code is {next}"),
+                None => format!("{text} has no code, and no line{of} after it has"),
+            }
         }
-        Source::Line(..) => match found.next_line {
-            Some(next) => format!("{text} has no code; the next line with code is {next}"),
-            None => format!("{text} has no code, and no line after it has"),
-        },
-        Source::Copies(name) => format!("{text}: the compiler has made no copy of {name}"),
-        Source::Offset(name, _) | Source::Returns(name) => {
-            format!("{text}: the debug information has no code there, or no {name}")
+        Source::Function(_, Point::Copies) if found.is_known => {
+            format!("{text}: the compiler has made no copy of {what}")
         }
+        Source::Function(
+            Named {
+                file: Some(file), ..
+            },
+            _,
+        ) if !found.is_known => {
+            format!("{text}: no function {what} of {place} is from a file {file}")
+        }
+        Source::Function(_, Point::Line(_) | Point::Copies) => {
+            format!(
+                "{text}: the debug information of {place} has no function {what}{}",
+                hint("FUNCTION")
+            )
+        }
+        _ => format!("{text}: the debug information has no code there, or no {what}"),
     })
 }
 

@@ -2,15 +2,30 @@
 
 //! Places in the source, and where their code is: lines, and functions that exist only as copies in others.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{
+        BTreeMap,
+        BTreeSet, //
+    },
+    iter,
+    ops::Range, //
+};
 
 use gimli::{
+    AttributeValue,
     Dwarf,
-    Unit, //
+    Unit,
+    UnitOffset, //
 };
 use probe::btf::Btf;
 
 use crate::{
+    asked::{
+        Asked,
+        Named,
+        Point,
+        Source, //
+    },
     dwarf::{
         self,
         Bytes,
@@ -23,61 +38,16 @@ use crate::{
         files,
         Rows, //
     },
-    scopes::Scopes,
+    scopes::{
+        Scope,
+        Scopes, //
+    },
     value::Value,
     variables::{
         visible,
         Variable, //
     }, //
 };
-
-/// How a name asks for the copies of a function.
-const INLINE: &str = "%inline";
-/// How it asks for the returns of a function.
-pub const RETURN: &str = "%return";
-
-/// What the user asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source<'t> {
-    Line(&'t str, u64),
-    /// The copies of a function.
-    Copies(&'t str),
-    /// So many bytes after the start of a function.
-    Offset(&'t str, u64),
-    /// Before the return instructions of a function.
-    Returns(&'t str),
-}
-
-/// A place in the source, of the kernel or of a module.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked<'t> {
-    /// Empty for the kernel.
-    pub module: &'t str,
-    pub source: Source<'t>,
-}
-
-impl<'t> Asked<'t> {
-    /// Reads `[MODULE:]FILE:LINE`, `[MODULE:]FUNCTION%inline` or `[MODULE:]FUNCTION[:]%return`.
-    pub fn parse(text: &'t str) -> Option<Self> {
-        let (module, rest) = text.split_once(':').unwrap_or(("", text));
-        if let Some(function) = rest.strip_suffix(INLINE) {
-            let source = Source::Copies(function);
-            return Some(Self { module, source });
-        }
-        if let Some(function) = text.strip_suffix(RETURN) {
-            let function = function.strip_suffix(':').unwrap_or(function);
-            let (module, function) = function.split_once(':').unwrap_or(("", function));
-            let source = Source::Returns(function);
-            return Some(Self { module, source });
-        }
-        let (start, line) = text.rsplit_once(':')?;
-        let line = line.parse().ok()?;
-        let (module, file) = start.split_once(':').unwrap_or(("", start));
-        let source = Source::Line(file, line);
-        // Names of functions have neither, unless the compiler made them.
-        (file.contains(['.', '/']) && line > 0).then_some(Self { module, source })
-    }
-}
 
 /// A variable at a site.
 #[derive(Debug)]
@@ -95,11 +65,10 @@ pub struct Listed {
 pub struct Site {
     /// The address in the file of the debug information.
     pub address: u64,
-    /// The function that contains it, and the offset.
+    /// The function that contains it.
     pub symbol: String,
-    pub offset: u64,
-    /// Whether no other symbol has the name.
-    pub is_single: bool,
+    /// What a probe takes: the function and an offset, or another symbol if several functions have the name.
+    pub anchor: Option<(String, u64)>,
     pub line: Option<(String, u64)>,
     pub variables: Vec<Listed>,
     /// The values that the user wants to see, or why they cannot be read.
@@ -114,8 +83,33 @@ pub struct Found {
     pub is_known: bool,
     /// The files that the text can mean, if it can mean several.
     pub files: Vec<String>,
-    /// The next line that has code.
+    /// The next line that has code, counted as the user counts.
     pub next_line: Option<u64>,
+}
+
+impl Found {
+    fn add_next(&mut self, line: Option<u64>) {
+        self.next_line = self.next_line.into_iter().chain(line).min();
+    }
+
+    /// Takes what was found of the function that the user means, from all that have its name, by their files.
+    fn choose(&mut self, mut defined: BTreeMap<String, Self>, named: Named<'_>, point: Point) {
+        self.is_known |= !defined.is_empty();
+        let paths: BTreeSet<String> = defined.keys().cloned().collect();
+        let chosen = match named.file {
+            // A name alone has the copies of all functions.
+            None if point == Point::Copies => paths.iter().map(String::as_str).collect(),
+            file => meant(&paths, file.unwrap_or("")),
+        };
+        if point != Point::Copies && chosen.len() > 1 {
+            self.files = chosen.into_iter().map(String::from).collect();
+            return;
+        }
+        for of_file in chosen.into_iter().filter_map(|path| defined.remove(path)) {
+            self.add_next(of_file.next_line);
+            self.sites.extend(of_file.sites);
+        }
+    }
 }
 
 /// A value that the user wants to see: `[NAME=]VARIABLE[:TYPE]`, with members behind the variable.
@@ -203,37 +197,25 @@ impl<'s> Search<'s> {
                 }
             }
         }
+        let addresses = self.addresses();
+        found.is_known |= addresses.iter().any(|all| !all.is_empty());
         let mentions = match self.asked.source {
-            Source::Copies(name) => Some(Mentions::of(self.information, name)),
+            Source::Function(named, _) if addresses.is_none() => {
+                Some(Mentions::of(self.information, named.name))
+            }
             _ => None,
         };
-        let addresses: Vec<u64> = match self.asked.source {
-            Source::Offset(name, offset) => {
-                let starts = self.information.addresses(name);
-                starts.map(|start| start.wrapping_add(offset)).collect()
-            }
-            Source::Returns(_) => {
-                let places = self.returns.iter();
-                let addresses = places.flat_map(|place| {
-                    let starts = self.information.addresses(&place.symbol);
-                    starts.map(|start| start.wrapping_add(place.offset))
-                });
-                addresses.collect()
-            }
-            _ => Vec::new(),
-        };
-        found.is_known |= !addresses.is_empty();
+        // By the file that defines the function.
+        let mut defined: BTreeMap<String, Found> = BTreeMap::new();
         let mut known = BTreeSet::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {
             let unit = dwarf.unit(header)?;
             // To read all of a unit takes long.
-            let is_in = match self.asked.source {
-                Source::Line(..) => !files(&dwarf, &unit, |path| path == file)?.is_empty(),
-                Source::Copies(_) => mentions
-                    .as_ref()
-                    .is_some_and(|mentions| mentions.are_in(self.information, &unit)),
-                Source::Offset(..) | Source::Returns(_) => has_one_of(&dwarf, &unit, &addresses)?,
+            let is_in = match (&addresses, &mentions) {
+                (Some(addresses), _) => has_one_of(&dwarf, &unit, addresses)?,
+                (_, Some(mentions)) => mentions.are_in(self.information, &unit),
+                _ => !files(&dwarf, &unit, |path| path == file)?.is_empty(),
             };
             if !is_in {
                 continue;
@@ -244,21 +226,66 @@ impl<'s> Search<'s> {
                 rows: Rows::of(&dwarf, &unit)?,
                 dwarf: &dwarf,
                 unit: &unit,
-                file: &file,
             };
-            let sites = match self.asked.source {
-                Source::Line(_, line) => part.of_line(line, &mut found),
-                Source::Copies(name) => part.of_copies(name, &mut found)?,
-                Source::Offset(..) | Source::Returns(_) => part.of_addresses(&addresses),
+            let sites = match (self.asked.source, &addresses) {
+                (Source::Line(_, line), _) => {
+                    let (sites, next) = part.of_line(&file, line, |_, _| true);
+                    found.add_next(next);
+                    sites
+                }
+                (_, Some(addresses)) => part.of_addresses(addresses),
+                (Source::Function(named, point), None) => {
+                    for function in part.definitions(named)? {
+                        let (sites, next) = part.of_function(&function, point);
+                        let line = function.line_of(point);
+                        let of_file = defined.entry(function.file).or_default();
+                        of_file.add_next(next);
+                        for (address, scope) in sites {
+                            if known.insert(address) {
+                                let site = part.site(address, scope, line.clone())?;
+                                of_file.sites.extend(site);
+                            }
+                        }
+                    }
+                    continue;
+                }
+            };
+            let line = match self.asked.source {
+                // Several lines, also those of other files, can begin at one instruction.
+                Source::Line(_, number) => Some((file.clone(), number)),
+                Source::Function(..) => None,
             };
             for (address, scope) in sites {
                 if known.insert(address) {
-                    found.sites.extend(part.site(address, scope)?);
+                    found.sites.extend(part.site(address, scope, line.clone())?);
                 }
             }
         }
+        if let Source::Function(named, point) = self.asked.source {
+            found.choose(defined, named, point);
+        }
         found.sites.sort_by_key(|site| site.address);
         Ok(found)
+    }
+
+    /// The addresses of the place, if the symbols tell them.
+    fn addresses(&self) -> Option<Vec<u64>> {
+        match self.asked.source {
+            Source::Function(_, Point::Returns) => Some(self.returns()),
+            Source::Function(Named { name, file: None }, Point::Offset(offset)) => {
+                let starts = self.information.addresses(name);
+                Some(starts.map(|start| start.wrapping_add(offset)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn returns(&self) -> Vec<u64> {
+        let places = self.returns.iter().flat_map(|place| {
+            let starts = self.information.addresses(&place.symbol);
+            starts.map(|start| start.wrapping_add(place.offset))
+        });
+        places.collect()
     }
 }
 
@@ -290,6 +317,37 @@ fn has_one_of(
     Ok(false)
 }
 
+/// A function in a unit, with its copies there.
+struct Function {
+    /// The path of the file that defines it.
+    file: String,
+    /// The lines from its declaration to that of the next function.
+    lines: Range<u64>,
+    /// Its entries. Copies refer to one of them.
+    entries: Vec<UnitOffset>,
+}
+
+impl Function {
+    /// Whether a scope is the function, or a copy of it.
+    fn is(&self, scope: &Scope) -> bool {
+        let mut own = iter::once(scope.entry).chain(scope.original);
+        own.any(|entry| self.entries.contains(&entry))
+    }
+
+    /// The line that the user asks for.
+    fn line_of(&self, point: Point) -> Option<(String, u64)> {
+        match point {
+            Point::Line(number) => {
+                Some((self.file.clone(), self.lines.start.saturating_add(number)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Addresses, with the scopes that contain them, and the next line that has code.
+type Starts = (Vec<(u64, usize)>, Option<u64>);
+
 /// A unit that can have sites.
 struct Part<'p, 's> {
     search: &'p Search<'s>,
@@ -297,19 +355,13 @@ struct Part<'p, 's> {
     unit: &'p Unit<Bytes<'s>>,
     scopes: Scopes,
     rows: Rows,
-    /// The path of the file of a line.
-    file: &'p str,
 }
 
 impl<'s> Part<'_, 's> {
-    /// The first instruction of a line in each function, and in each copy of one, with the scope.
-    fn of_line(&self, line: u64, found: &mut Found) -> Vec<(u64, usize)> {
-        let is_in = |file: &u64| {
-            self.rows
-                .files
-                .get(file)
-                .is_some_and(|path| path == self.file)
-        };
+    /// The first instruction of a line in each function, and in each copy of one. `is_wanted` chooses the functions and
+    /// the lines that count.
+    fn of_line(&self, file: &str, line: u64, is_wanted: impl Fn(&Scope, u64) -> bool) -> Starts {
+        let is_in = |number: &u64| self.rows.files.get(number).is_some_and(|path| path == file);
         let rows = self.rows.rows.iter();
         let rows = rows.filter(|row| row.is_statement && is_in(&row.file));
         let rows = rows.map(|row| (row.line, row.address, self.scopes.innermost(row.address)));
@@ -318,35 +370,92 @@ impl<'s> Part<'_, 's> {
             let (_, line) = scope.call.filter(|(file, _)| is_in(file))?;
             Some((line, scope.start?, scope.parent))
         });
-        let mut places: Vec<(u64, u64, Option<usize>)> = rows.chain(calls).collect();
+        let own = rows.chain(calls).filter_map(|(line, address, scope)| {
+            let function = self.scopes.function(scope?)?;
+            is_wanted(self.scopes.get(function), line).then_some((line, address, scope?, function))
+        });
+        let mut places: Vec<(u64, u64, usize, usize)> = own.collect();
         places.sort_unstable();
-        let after = places.iter().find(|place| place.0 > line);
-        let after = after.map(|place| place.0);
-        found.next_line = found.next_line.into_iter().chain(after).min();
+        let next = places.iter().find(|place| place.0 > line);
+        let next = next.map(|place| place.0);
         let mut functions = BTreeSet::new();
-        let here = places.into_iter().filter(|place| place.0 == line);
-        let here = here.filter_map(|(_, address, scope)| Some((address, scope?)));
-        here.filter(|(_, scope)| functions.insert(self.scopes.function(*scope)))
-            .collect()
+        let here = places.iter().filter(|place| place.0 == line);
+        let first = here.filter(|place| functions.insert(place.3));
+        let first = first.map(|(_, address, scope, _)| (*address, *scope));
+        (first.collect(), next)
     }
 
-    /// Where the copies of a function begin.
-    fn of_copies(&self, function: &str, found: &mut Found) -> gimli::Result<Vec<(u64, usize)>> {
-        let mut sites = Vec::new();
-        for (index, scope) in self.scopes.iter() {
-            if scope.tag != gimli::DW_TAG_inlined_subroutine {
+    /// The functions with this name that the unit defines.
+    fn definitions(&self, named: Named<'_>) -> gimli::Result<Vec<Function>> {
+        let mut found: Vec<Function> = Vec::new();
+        let mut all: BTreeSet<(&str, u64)> = BTreeSet::new();
+        for (_, scope) in self.scopes.iter() {
+            if scope.tag != gimli::DW_TAG_subprogram {
                 continue;
             }
-            let (Some(original), Some(start)) = (scope.original, scope.start) else {
+            let entry = self.unit.entry(scope.entry)?;
+            if entry.attr(gimli::DW_AT_declaration)?.is_some() {
                 continue;
+            }
+            let name = dwarf::name(self.dwarf, self.unit, &entry)?;
+            let described = match scope.original {
+                Some(original) => self.unit.entry(original)?,
+                None => entry,
             };
-            let original = self.unit.entry(original)?;
-            if dwarf::name(self.dwarf, self.unit, &original)? == Some(function) {
-                sites.push((start, index));
+            let file = match described.attr_value(gimli::DW_AT_decl_file)? {
+                Some(AttributeValue::FileIndex(file)) => self.rows.files.get(&file),
+                _ => None,
+            };
+            let file = file.map_or("", String::as_str);
+            let line = dwarf::number(&described, gimli::DW_AT_decl_line)?.unwrap_or(0);
+            all.insert((file, line));
+            let is_in = |wanted| directory(file, wanted).is_some();
+            if name != Some(named.name) || !named.file.is_none_or(is_in) {
+                continue;
+            }
+            let mut others = found.iter_mut();
+            match others.find(|other| (&*other.file, other.lines.start) == (file, line)) {
+                Some(function) => function.entries.push(scope.entry),
+                None => found.push(Function {
+                    file: file.into(),
+                    lines: line..u64::MAX,
+                    entries: vec![scope.entry],
+                }),
             }
         }
-        found.is_known |= !sites.is_empty();
-        Ok(sites)
+        for function in &mut found {
+            let mut after = all.range((&*function.file, function.lines.start + 1)..);
+            if let Some((_, next)) = after.next().filter(|(file, _)| *file == function.file) {
+                function.lines.end = *next;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The addresses of a point of a function, and for a line the next one that has code, counted as the user counts.
+    fn of_function(&self, function: &Function, point: Point) -> Starts {
+        let of_tag = |tag| {
+            let all = self.scopes.iter();
+            let own = all.filter(move |(_, scope)| scope.tag == tag && function.is(scope));
+            own.filter_map(|(index, scope)| Some((scope.start?, index)))
+        };
+        match point {
+            Point::Offset(offset) => {
+                let starts = of_tag(gimli::DW_TAG_subprogram);
+                let addresses = starts.filter_map(|(start, _)| start.checked_add(offset));
+                (self.of_addresses(&addresses.collect::<Vec<u64>>()), None)
+            }
+            Point::Line(number) => {
+                let Function { file, lines, .. } = function;
+                // The code of a copy can have lines of the function around it.
+                let is_own = |scope: &Scope, line: u64| function.is(scope) && lines.contains(&line);
+                let line = lines.start.saturating_add(number);
+                let (sites, next) = self.of_line(file, line, is_own);
+                (sites, next.map(|next| next - lines.start))
+            }
+            Point::Copies => (of_tag(gimli::DW_TAG_inlined_subroutine).collect(), None),
+            Point::Returns => (Vec::new(), None),
+        }
     }
 
     /// The addresses that are in functions of this unit.
@@ -356,8 +465,13 @@ impl<'s> Part<'_, 's> {
             .collect()
     }
 
-    /// The site at an address, in a scope.
-    fn site(&self, address: u64, scope: usize) -> gimli::Result<Option<Site>> {
+    /// The site at an address, in a scope. `line` is the line that the user asks for.
+    fn site(
+        &self,
+        address: u64,
+        scope: usize,
+        line: Option<(String, u64)>,
+    ) -> gimli::Result<Option<Site>> {
         let Search {
             information,
             asked,
@@ -386,16 +500,14 @@ impl<'s> Part<'_, 's> {
         let Some(symbol) = names.iter().find(is_own).or(names.first()) else {
             return Ok(None);
         };
-        let line = match asked.source {
-            // Several lines, also those of other files, can begin at one instruction.
-            Source::Line(_, number) => Some((self.file.into(), number)),
-            _ => self.rows.line_at(address),
-        };
-        let is_return = matches!(asked.source, Source::Returns(_));
+        // Several lines, also those of other files, can begin at one instruction.
+        let line = line.or_else(|| self.rows.line_at(address));
+        let is_return = matches!(asked.source, Source::Function(_, Point::Returns));
         let scope = match is_return {
             true => self.scopes.of_holder(scope),
             false => scope,
         };
+        let anchor = information.anchor(address, symbol);
         let mut variables = visible(&place, &self.scopes, scope)?;
         if is_return {
             variables.extend(place.result()?);
@@ -427,8 +539,7 @@ impl<'s> Part<'_, 's> {
         Ok(Some(Site {
             address,
             symbol: (*symbol).into(),
-            offset: address - start,
-            is_single: information.addresses(symbol).count() == 1,
+            anchor: anchor.map(|(name, offset)| (name.into(), offset)),
             variables: variables.iter().map(listed).collect::<gimli::Result<_>>()?,
             chosen: chosen.iter().map(value).collect(),
             line,
@@ -488,16 +599,31 @@ int local(struct item *item, int n) {
     result = n;
     return item->z;
 }
+__attribute__((noinline)) static int same(int n) { return result = n; }
+int call_same(int n) { return same(n) + 1; }
 ";
 
+    /// Another file of the same module.
+    const OTHER: &str = "\
+int before_other(int n) { return n * 5; }
+__attribute__((noinline)) static int same(int *n) { return *n += 2; }
+int call_other(int *n) { return same(n) + 1; }
+";
+
+    fn of(name: &str, point: Point) -> Source<'_> {
+        Source::Function(Named { name, file: None }, point)
+    }
+
     /// What is found in a module with this program.
-    fn of_program(asks: &[(Source<'_>, &[&str])]) -> Vec<Found> {
-        let directory = env::temp_dir().join(format!("rkprobe-sources-{}", process::id()));
+    fn of_program(test: &str, asks: &[(Source<'_>, &[&str])]) -> Vec<Found> {
+        let name = format!("rkprobe-{test}-{}", process::id());
+        let directory = env::temp_dir().join(name);
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("m.c"), PROGRAM).unwrap();
+        fs::write(directory.join("other.c"), OTHER).unwrap();
         let status = Command::new("cc")
             .args(["-g", "-O2", "-fcf-protection=none", "-r", "-nostdlib"])
-            .args(["-Wl,--build-id", "-o", "m.ko", "m.c"])
+            .args(["-Wl,--build-id", "-o", "m.ko", "m.c", "other.c"])
             .current_dir(&directory)
             .status();
         let path = directory.join("m.ko");
@@ -547,15 +673,21 @@ int local(struct item *item, int n) {
             "t=item->tag:string",
             "s=item->name:string",
         ];
-        let found = of_program(&[
-            (Source::Copies("copied"), &[]),
-            (Source::Offset("local", 0), &members),
-            (Source::Line("m.c", 12), &["n"]),
-            (Source::Line("m.c", 11), &[]),
-            (Source::Line("n.c", 11), &[]),
-            (Source::Copies("one"), &[]),
-            (Source::Returns("local"), &["$retval", "r=$retval:x8", "n"]),
-        ]);
+        let found = of_program(
+            "variables",
+            &[
+                (of("copied", Point::Copies), &[]),
+                (of("local", Point::Offset(0)), &members),
+                (Source::Line("m.c", 12), &["n"]),
+                (Source::Line("m.c", 11), &[]),
+                (Source::Line("n.c", 11), &[]),
+                (of("one", Point::Copies), &[]),
+                (
+                    of("local", Point::Returns),
+                    &["$retval", "r=$retval:x8", "n"],
+                ),
+            ],
+        );
         let [copies, entry, line, empty, other, whole, end] = &found[..] else {
             panic!();
         };
@@ -622,7 +754,8 @@ int local(struct item *item, int n) {
         assert_eq!(types, ["struct item *", "int", "int"]);
 
         assert_eq!((empty.sites.len(), empty.next_line), (0, Some(12)));
-        assert!(empty.is_known && !other.is_known && !whole.is_known);
+        assert!(empty.is_known && !other.is_known);
+        assert!(whole.is_known && whole.sites.is_empty());
 
         let [site] = &end.sites[..] else {
             panic!();
@@ -641,19 +774,91 @@ int local(struct item *item, int n) {
     }
 
     #[test]
-    fn reads_places() {
-        let asked = |text| Asked::parse(text).map(|asked| (asked.module, asked.source));
-        assert_eq!(asked("fs/a.c:7"), Some(("", Source::Line("fs/a.c", 7))));
-        assert_eq!(asked("m:a.c:7"), Some(("m", Source::Line("a.c", 7))));
-        assert_eq!(asked("f%inline"), Some(("", Source::Copies("f"))));
-        assert_eq!(asked("m:f%inline"), Some(("m", Source::Copies("f"))));
-        for text in ["f%return", "f:%return"] {
-            assert_eq!(asked(text), Some(("", Source::Returns("f"))));
-        }
-        assert_eq!(asked("m:f:%return"), Some(("m", Source::Returns("f"))));
-        for text in ["m:f", "m:7", "a.c", "a.c:x", "a.c:0", "f", "f%all", "vfs_*"] {
-            assert_eq!(asked(text), None, "{text}");
-        }
+    fn counts_the_lines_of_a_function_from_its_declaration() {
+        let line = |name, number| (of(name, Point::Line(number)), &[][..]);
+        let found = of_program(
+            "lines",
+            &[
+                line("local", 0),
+                line("local", 2),
+                line("local", 3),
+                line("local", 5),
+                line("local", u64::MAX),
+                line("copied", 1),
+                line("one", 0),
+                line("none", 0),
+            ],
+        );
+        let sites = |found: &Found| {
+            let of_site =
+                |site: &Site| format!("{} {}", site.symbol, site.line.as_ref().unwrap().1);
+            found
+                .sites
+                .iter()
+                .map(of_site)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let all: Vec<(String, Option<u64>, bool)> = found
+            .iter()
+            .map(|found| (sites(found), found.next_line, found.is_known))
+            .collect();
+        let expected = [
+            ("local 9", Some(1), true),
+            ("", Some(3), true),
+            ("local 12", Some(4), true),
+            ("", None, true),
+            ("", None, true),
+            // The next line with code is in another function.
+            ("one 5, two 5, two 5", None, true),
+            // Its code, but not that of the copy in it.
+            ("one 7", None, true),
+            ("", None, false),
+        ];
+        assert_eq!(
+            all,
+            expected.map(|(text, next, is_known)| (text.into(), next, is_known))
+        );
+        assert_eq!(found[0].sites[0].anchor, Some(("local".into(), 0)));
+    }
+
+    #[test]
+    fn a_file_chooses_one_of_several_functions() {
+        let named = |file, point| {
+            let named = Named { name: "same", file };
+            (Source::Function(named, point), &[][..])
+        };
+        let entry = Point::Offset(0);
+        let found = of_program(
+            "files",
+            &[
+                named(Some("other.c"), entry),
+                named(Some("m.c"), entry),
+                named(Some("ther.c"), entry),
+                named(None, entry),
+                named(None, Point::Line(0)),
+                named(Some("other.c"), Point::Line(0)),
+                named(Some("m.c"), Point::Copies),
+                (Source::Line("other.c", 2), &[]),
+            ],
+        );
+        let types = |found: &Found| -> Vec<String> {
+            let parameter = |site: &Site| site.variables[0].ty.clone();
+            found.sites.iter().map(parameter).collect()
+        };
+        assert_eq!(types(&found[0]), ["int *"]);
+        let site = &found[0].sites[0];
+        assert_eq!(site.symbol, "same");
+        let (anchor, offset) = site.anchor.clone().unwrap();
+        assert!(anchor != "same" && offset > 0, "{anchor}");
+        assert_eq!(types(&found[1]), ["int"]);
+        assert!(found[2].sites.is_empty() && !found[2].is_known);
+        assert_eq!(found[3].sites.len(), 2);
+        assert!(found[4].sites.is_empty());
+        assert_eq!(found[4].files, ["m.c", "other.c"]);
+        assert_eq!(types(&found[5]), ["int *"]);
+        assert!(found[6].sites.is_empty() && found[6].is_known);
+        assert_eq!(found[7].sites.len(), 1);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn options() -> Command {
             .arg(
                 word(
                     "VARIABLES",
-                    "Variables at the place (FILE:LINE, FUNCTION%return, ...), such as file->f_flags, or NAME=file->f_flags:x32. Without them: all that can \
+                    "Variables at the place (FILE:LINE, FUNCTION:N, FUNCTION@FILE, FUNCTION%return, ...), such as file->f_flags, or NAME=file->f_flags:x32. Without them: all that can \
                      be read. They need debug information",
                 )
                 .required(false)

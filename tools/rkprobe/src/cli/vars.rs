@@ -24,8 +24,9 @@ pub fn options() -> Command {
         .about("Which variables can be read at a place in the source?")
         .arg(word(
             "PLACE",
-            "FILE:LINE, the name of a function, FUNCTION+OFFSET, FUNCTION%return for its returns, or FUNCTION%inline for \
-             its copies in others. MODULE: can be in front",
+            "FILE:LINE, the name of a function, FUNCTION:N for its Nth line after the declaration, FUNCTION+OFFSET, \
+             FUNCTION%return for its returns, or FUNCTION%inline for its copies in others. FUNCTION@FILE is the function of \
+             this file. MODULE: can be in front",
         ))
 }
 

@@ -104,7 +104,7 @@ fn show(place: &ProbedSite) -> String {
 
 /// Runs the command.
 pub fn run(context: &Context, text: &str) -> Result {
-    let ProbedSites { text, all } = context.functions.any_sites(&context.tracefs, text, &[])?;
+    let ProbedSites { text, all, .. } = context.functions.any_sites(&context.tracefs, text, &[])?;
     if !context.is_json {
         return context.print(&all.iter().map(show).collect::<String>());
     }
