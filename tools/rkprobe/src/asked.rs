@@ -104,11 +104,11 @@ pub fn refuse_place(text: &str) -> Result {
             source: Source::Function(_, Point::Offset(0)),
             ..
         }) => Err(Failure::new(format!(
-            "{text}: a list has names and patterns, and no files"
+            "{text}: FUNCTION@FILE is no part of a list, and not for this command"
         ))),
         Some(_) => Err(Failure::new(format!(
-            "{text} is a place inside functions, which has no duration, result or exits: args, count, hist and vars \
-             take one such place"
+            "{text} is a place inside functions, which has no duration, result or exits: args, count, \
+             hist, vars, leaks and the time of an object take one such place"
         ))),
     }
 }

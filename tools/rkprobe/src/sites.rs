@@ -33,6 +33,7 @@ use crate::{
         Method,
         Symbol, //
     },
+    kinds::Kind,
     selection::{
         is_list,
         leave_out,
@@ -41,12 +42,14 @@ use crate::{
     },
     sources::{
         Found,
+        Listed,
         Search,
         Site, //
     },
     suggest,
     tracefs::Tracefs,
-    value::Value, //
+    value::Value,
+    variables::RESULT, //
 };
 
 /// A site that can have a probe.
@@ -90,7 +93,15 @@ impl Functions {
             };
             let returns = match point {
                 Point::Returns => {
-                    let function = self.name_of(&module, named)?;
+                    let function = Symbol {
+                        name: named.name,
+                        module: &module,
+                    };
+                    let function = function.full_name();
+                    let function = match named.file {
+                        Some(file) => self.by_name(&format!("{function}@{file}"))?,
+                        None => function,
+                    };
                     epilogues::find(tracefs, self, &function)?
                 }
                 _ => Vec::new(),
@@ -161,18 +172,76 @@ impl Functions {
         })
     }
 
-    /// The name of a function, for a command that takes nothing else.
-    pub fn name_of(&self, module: &str, named: Named<'_>) -> Result<String> {
-        let Named { name, file } = named;
-        let name = Symbol { name, module }.full_name();
-        let Some(file) = file else {
-            return Ok(name);
+    /// The same for a command that needs a function with a name of its own.
+    pub fn by_name(&self, text: &str) -> Result<String> {
+        let whole = self.whole(text)?;
+        match whole == text || !whole.contains('+') {
+            true => Ok(whole),
+            false => Err(Failure::new(format!(
+                "{text}: several functions have the name, and this command needs one of its own; args, count, hist, \
+                 lat and slow do not"
+            ))),
+        }
+    }
+
+    /// Finds a place in the source with a value of each site: a variable, or a fetch argument, which is the same
+    /// everywhere. `None` if the text chooses functions.
+    pub fn sites_with(
+        &self,
+        tracefs: &Tracefs,
+        text: &str,
+        value: &str,
+    ) -> Result<Option<Vec<(ProbedSite, String)>>> {
+        let is_result = value == RESULT;
+        let is_fetch = value.starts_with(['%', '+', '-', '@', '$', '\\', '(']) && !is_result;
+        let chosen = match is_fetch {
+            true => &[][..],
+            false => &[value],
         };
-        let whole = self.whole(&format!("{name}@{file}"))?;
-        match whole.contains('+') {
-            false => Ok(whole),
-            true => Err(Failure::new(format!(
-                "{name}: several functions have the name, and this needs a name of its own"
+        let Some(sites) = self.sites(tracefs, text, chosen)? else {
+            return Ok(None);
+        };
+        let fetch = |site: &ProbedSite| match site.site.chosen.first() {
+            Some(Ok(known)) if matches!(known.kind, Kind::Text(_)) => Some(Err(Failure::new(
+                format!("{text}: {value} is a string, and no number"),
+            ))),
+            Some(Ok(known)) => Some(Ok(known.without_name().into())),
+            Some(Err(_)) => None,
+            None => Some(Ok(value.into())),
+        };
+        let all = sites.all.into_iter();
+        let known = all.filter_map(|site| Some(fetch(&site)?.map(|fetch: String| (site, fetch))));
+        known.collect::<Result<_>>().map(Some)
+    }
+
+    /// The places in the source where an object is, each with the fetch argument that has it: the variable that the user
+    /// names, or the only one that points to the structure. `None` if the text chooses functions.
+    pub fn objects(
+        &self,
+        tracefs: &Tracefs,
+        text: &str,
+        structure: &str,
+        given: Option<&str>,
+    ) -> Result<Option<Vec<(ProbedSite, String)>>> {
+        if let Some(given) = given {
+            return self.sites_with(tracefs, text, given);
+        }
+        let Some(sites) = self.sites(tracefs, text, &[])? else {
+            return Ok(None);
+        };
+        let pointer = format!("struct {structure} *");
+        let is_object = |listed: &&Listed| listed.ty == pointer && listed.value.is_ok();
+        let all = sites.all.iter().flat_map(|site| &site.site.variables);
+        let names: BTreeSet<&str> = all.filter(is_object).map(|listed| &*listed.name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        match names[..] {
+            [name] => self.sites_with(tracefs, text, name),
+            [] => Err(Failure::new(format!(
+                "{text}: no variable that can be read there points to struct {structure}"
+            ))),
+            _ => Err(Failure::new(format!(
+                "{text}: several variables point to struct {structure}: choose one of {}",
+                names.join(", ")
             ))),
         }
     }

@@ -114,7 +114,7 @@ fn meant(
             false => "",
         };
         let known = format!("{unknown}: the compiler inlined it") + &list(" into ", &shown) + more;
-        return known + "; count and args take its copies";
+        return known + "; args, count and hist take its copies";
     }
     let names = functions
         .traceable()
@@ -229,7 +229,7 @@ mod tests {
         ] {
             let holders = || Some(holders.iter().map(|name| name.to_string()).collect());
             let meant = meant(&functions(), None, "vfs_raed", "", holders);
-            let end = "; count and args take its copies";
+            let end = "; args, count and hist take its copies";
             assert_eq!(meant, format!("{inlined}{expected}{end}"));
         }
     }

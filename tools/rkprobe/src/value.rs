@@ -60,6 +60,12 @@ impl Value {
         Self::of(name, fetch, kind)
     }
 
+    /// The last fetch argument, without its name.
+    pub fn without_name(&self) -> &str {
+        let last = self.fetch.rsplit(' ').next().unwrap_or(&self.fetch);
+        last.split_once('=').map_or(last, |(_, fetch)| fetch)
+    }
+
     /// A member. An array of `char` is a string.
     pub fn member(name: &str, fetch: &str, kind: Kind, is_array: bool) -> Self {
         match is_array {

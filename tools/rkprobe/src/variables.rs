@@ -37,7 +37,7 @@ use crate::{
 const MAX_ELEMENTS: u64 = 64;
 
 /// The name of the result of a function.
-const RESULT: &str = "$retval";
+pub const RESULT: &str = "$retval";
 
 /// A variable.
 pub struct Variable<'d> {

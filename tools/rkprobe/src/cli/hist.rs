@@ -40,7 +40,8 @@ pub fn options() -> Command {
             .arg(functions())
             .arg(word(
                 "VALUE",
-                "A fetch argument: a parameter, $retval, or another one such as 'file->f_inode->i_size'",
+                "A fetch argument: a parameter, $retval, or another one such as 'file->f_inode->i_size'. At a place in the \
+                 source (FILE:LINE, FUNCTION:N, ...): a variable there",
             ))
             .arg(
                 Arg::new("buckets")

@@ -87,7 +87,7 @@ pub fn functions() -> Arg {
     word(
         "FUNCTIONS",
         "Functions: names and patterns with *, ? and [...], with commas between them. MODULE: can be in front, and ! \
-         excludes: 'vfs_*,!vfs_stat*'",
+         excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is one of several with the name",
     )
 }
 

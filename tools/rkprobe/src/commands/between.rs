@@ -235,44 +235,69 @@ impl Question for Between<'_> {
     }
 }
 
-/// The commands to try for an event that hits when a function receives or returns the object. `rest` is the end of the
-/// command.
-fn commands(
-    group: &str,
-    event: &str,
-    (function, object): (&str, &str),
-    has_stack: bool,
-    rest: &str,
-) -> Vec<String> {
-    let commands = match (object.contains("$retval"), has_stack) {
-        (true, false) => probes::at_return(function, group, event),
-        (true, true) => probes::at_return_with_stack(function, group, event),
-        (false, _) => probes::at_entry(function, group, event),
-    };
-    let commands = commands.into_iter();
-    commands
-        .map(|command| format!("{command} object={object}{rest}"))
-        .collect()
+/// Where an object is, at one end of its time.
+enum End<'a> {
+    /// A function that receives or returns it, and the fetch argument that has it.
+    Function(&'a str, String),
+    /// The sites of a place in the source: what a probe takes, and the fetch argument.
+    Sites(Vec<(String, String)>),
 }
 
-/// The commands of both events.
-fn all_commands(
-    group: &str,
-    asked: &Asked<'_>,
-    objects: &[String; 2],
-    whom: &Whom,
-) -> [Vec<String>; 2] {
-    let comm = match asked.by {
+impl<'a> End<'a> {
+    /// `given` is the object, if the user says so.
+    fn find(
+        context: &Context,
+        structure: &str,
+        text: &'a str,
+        given: Option<&str>,
+        is_end: bool,
+    ) -> Result<Self> {
+        let (functions, tracefs) = (&context.functions, &context.tracefs);
+        if let Some(sites) = functions.objects(tracefs, text, structure, given)? {
+            let sites = sites.into_iter();
+            let sites = sites.map(|(site, object)| (site.target, object));
+            return Ok(Self::Sites(sites.collect()));
+        }
+        functions.check(text, Method::Any)?;
+        let object = objects::choose(functions, structure, text, given, is_end)?;
+        Ok(Self::Function(text, object))
+    }
+
+    /// The commands to try for each probe of an event at this end. `rest` is the end of the commands.
+    fn commands(&self, group: &str, event: &str, has_stack: bool, rest: &str) -> Vec<Vec<String>> {
+        let (function, object) = match self {
+            Self::Function(function, object) => (function, object),
+            Self::Sites(sites) => {
+                let sites = sites.iter();
+                let command = |(target, object): &(String, String)| {
+                    vec![format!("p:{group}/{event} {target} object={object}{rest}")]
+                };
+                return sites.map(command).collect();
+            }
+        };
+        let commands = match (object.contains("$retval"), has_stack) {
+            (true, false) => probes::at_return(function, group, event),
+            (true, true) => probes::at_return_with_stack(function, group, event),
+            (false, _) => probes::at_entry(function, group, event),
+        };
+        let commands = commands.into_iter();
+        let whole = commands.map(|command| format!("{command} object={object}{rest}"));
+        vec![whole.collect()]
+    }
+}
+
+/// The commands to try for each probe of both events.
+fn all_commands(group: &str, by: Option<By>, ends: &[End<'_>; 2], whom: &Whom) -> Vec<Vec<String>> {
+    let comm = match by {
         Some(By::Comm) => " comm=$comm",
         _ => "",
     };
     let rest = format!("{comm}{}", whom.clause());
-    let [object, end] = objects;
-    let has_stack = asked.by == Some(By::Stack);
-    [
-        commands(group, EVENTS[0], (asked.until, end), has_stack, ""),
-        commands(group, EVENTS[1], (asked.from, object), has_stack, &rest),
-    ]
+    let [from, until] = ends;
+    let has_stack = by == Some(By::Stack);
+    let mut all = until.commands(group, EVENTS[0], has_stack, "");
+    all.extend(from.commands(group, EVENTS[1], has_stack, &rest));
+    all
 }
 
 /// Runs the command.
@@ -281,6 +306,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         structure,
         from,
         until,
+        by,
         ..
     } = asked;
     if from == until {
@@ -288,14 +314,11 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
             "the time starts and ends in {from}: rkprobe lat {from} shows how long its calls take"
         )));
     }
-    for function in [from, until] {
-        context.functions.check(function, Method::Any)?;
-    }
-    let objects = [
-        objects::choose(&context.functions, structure, from, asked.object, false)?,
-        objects::choose(&context.functions, structure, until, asked.end, true)?,
+    let ends = [
+        End::find(context, structure, from, asked.object, false)?,
+        End::find(context, structure, until, asked.end, true)?,
     ];
-    let has_stacks = asked.by == Some(By::Stack);
+    let has_stacks = by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
         stack_of: Some(|event| event == EVENTS[1]),
@@ -309,9 +332,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         open: HashMap::new(),
         all: Spread::default(),
     };
-    let commands = |question: &Between<'_>, group: &str| {
-        all_commands(group, &question.asked, &objects, &context.whom).into()
-    };
+    let commands = |_: &Between<'_>, group: &str| all_commands(group, by, &ends, &context.whom);
     table::run_records(context, &EVENTS, &stream, question, commands, options)
 }
 
@@ -409,9 +430,12 @@ mod tests {
 
     #[test]
     fn an_object_is_seen_at_the_entry_if_it_is_a_parameter() {
-        let objects = ["$retval".into(), "rq".into()];
+        let ends = [
+            End::Function("a", "$retval".into()),
+            End::Function("b", "rq".into()),
+        ];
         let whom = Whom::default();
-        let all = all_commands("g", &asked(Some(By::Comm)), &objects, &whom);
+        let all = all_commands("g", Some(By::Comm), &ends, &whom);
         assert_eq!(
             all,
             [
@@ -420,6 +444,16 @@ mod tests {
                     "f:g/from a%return object=$retval comm=$comm",
                     "r4096:g/from a object=$retval comm=$comm"
                 ]
+            ]
+        );
+        let sites = ["c+0x1", "d+0x2"].map(|target| (target.into(), "%bx:x64".into()));
+        let ends = [End::Sites(sites.into()), End::Function("b", "rq".into())];
+        let all = all_commands("g", None, &ends, &whom);
+        assert_eq!(
+            all[1..],
+            [
+                ["p:g/from c+0x1 object=%bx:x64"],
+                ["p:g/from d+0x2 object=%bx:x64"]
             ]
         );
     }

@@ -242,6 +242,7 @@ pub fn run(
     is_once: bool,
     options: &Options<'_>,
 ) -> Result {
+    let pattern = &*context.functions.by_name(pattern)?;
     let names = context.functions.each(pattern, Method::Kprobe)?;
     let functions = blocks::find(context, names)?;
     let has_lines = has_source || lcov.is_some();

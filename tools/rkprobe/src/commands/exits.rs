@@ -43,6 +43,7 @@ fn with_lines(text: &str, find: impl Fn(&str) -> Option<String>) -> String {
 
 /// Runs the command. If `has_source`, adds source lines.
 pub fn run(context: &Context, function: &str, has_source: bool) -> Result {
+    let function = &*context.functions.by_name(function)?;
     context.functions.check(function, Method::Read)?;
     // Others can ask while the debug information is read.
     let text = analysis::exits(&context.tracefs, function)?;

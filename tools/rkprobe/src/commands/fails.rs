@@ -371,6 +371,7 @@ pub fn run(
 ) -> Result {
     let has_user_stack = options.has_user_stack;
     let mut returns = Returns::default();
+    let pattern = &*context.functions.by_name(pattern)?;
     let targets = context.functions.targets(pattern)?;
     let is_awaited = context.functions.awaited(pattern).is_some();
     if !is_list(pattern) && !is_awaited {

@@ -347,12 +347,38 @@ fn commands(asked: &Asked<'_>, targets: &[String], group: &str, whom: &Whom) -> 
     targets.iter().map(of_target).collect()
 }
 
+/// The commands for the sites of a place in the source, each with what a probe takes and the value there.
+fn commands_at(
+    asked: &Asked<'_>,
+    sites: &[(String, String)],
+    group: &str,
+    whom: &Whom,
+) -> Vec<Vec<String>> {
+    let clauses = asked.counting().clauses(whom);
+    let command = |(target, value): &(String, String)| {
+        vec![format!("p:{group}/hist {target} value={value}{clauses}")]
+    };
+    sites.iter().map(command).collect()
+}
+
 /// Runs the command.
 pub fn run(context: &Context, asked: &Asked<'_>, options: &Options<'_>) -> Result {
     let counting = asked.counting();
-    let targets = counting.targets(context)?;
+    let functions = &context.functions;
+    let sites = functions.sites_with(&context.tracefs, asked.functions, asked.value)?;
+    let sites = sites.map(|sites| -> Vec<(String, String)> {
+        let sites = sites.into_iter();
+        sites.map(|(site, value)| (site.target, value)).collect()
+    });
+    let targets = match &sites {
+        Some(_) => Targets::all(Vec::new()),
+        None => counting.targets(context)?,
+    };
     let texts = targets.texts.clone();
-    let commands = |group: &str| commands(asked, &texts, group, &context.whom);
+    let commands = |group: &str| match &sites {
+        Some(sites) => commands_at(asked, sites, group, &context.whom),
+        None => commands(asked, &texts, group, &context.whom),
+    };
     let question = Distribution {
         asked: asked.clone(),
         targets,
@@ -463,5 +489,10 @@ mod tests {
             command.starts_with("r4096:g/hist f value=$retval by stack,"),
             "{command}"
         );
+        let question = question("n", Scale::Log2, None);
+        let sites = [("g+0x5".into(), "%bx:s32".into())];
+        let all = commands_at(&question.asked, &sites, "g", &Whom::default());
+        let start = "p:g/hist g+0x5 value=%bx:s32 by value.log2 ";
+        assert!(all[0][0].starts_with(start), "{all:?}");
     }
 }

@@ -330,9 +330,11 @@ impl Counting<'_> {
     pub fn targets(&self, context: &Context) -> Result<Targets> {
         match self.is_list {
             true => context.functions.targets(self.functions),
-            false => Ok(Targets::all(
-                context.functions.each(self.functions, Method::Any)?,
-            )),
+            false => {
+                let function = context.functions.whole(self.functions)?;
+                let all = context.functions.each(&function, Method::Any)?;
+                Ok(Targets::all(all))
+            }
         }
     }
 

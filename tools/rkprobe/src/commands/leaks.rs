@@ -28,6 +28,7 @@ use crate::{
         Get,
         References, //
     },
+    sites::ProbedSite,
     stream,
     sys,
     table::{
@@ -64,11 +65,13 @@ enum Action {
     End,
 }
 
-/// A function with the fetch argument that is the object.
+/// A function, or a site of a place in the source, with the fetch argument that is the object.
 #[derive(Debug)]
 struct Place {
     action: Action,
     function: String,
+    /// What a probe takes for a site.
+    site: Option<String>,
     object: String,
 }
 
@@ -227,25 +230,37 @@ fn advise(failure: Failure, function: &str) -> Failure {
     }
 }
 
-/// The functions of a list, with the fetch arguments that are their objects.
+/// The functions and places of a list, with the fetch arguments that are their objects.
 fn places(context: &Context, structure: &str, list: &str, action: Action) -> Result<Vec<Place>> {
+    let (functions, tracefs) = (&context.functions, &context.tracefs);
     let place = |word: &str| {
         let (function, given) = match word.split_once('=') {
             Some((function, fetch)) => (function, Some(fetch)),
             None => (word, None),
         };
-        context.functions.check(function, Method::Any)?;
+        if let Some(sites) = functions.objects(tracefs, function, structure, given)? {
+            let place = |(site, object): (ProbedSite, String)| Place {
+                action,
+                function: function.into(),
+                site: Some(site.target),
+                object,
+            };
+            return Ok(sites.into_iter().map(place).collect());
+        }
+        functions.check(function, Method::Any)?;
         // The object of a put is a parameter, and that of a birth the return value.
         let takes = matches!(action, Action::Put | Action::End);
-        let object = objects::choose(&context.functions, structure, function, given, takes);
+        let object = objects::choose(functions, structure, function, given, takes);
         let object = object.map_err(|failure| advise(failure, function))?;
-        Ok(Place {
+        Ok(vec![Place {
             action,
             function: function.into(),
+            site: None,
             object,
-        })
+        }])
     };
-    list.split(',').map(place).collect()
+    let all: Vec<Vec<Place>> = list.split(',').map(place).collect::<Result<_>>()?;
+    Ok(all.into_iter().flatten().collect())
 }
 
 fn event(index: usize, action: Action) -> String {
@@ -264,12 +279,14 @@ fn commands(group: &str, places: &[Place], whom: &Whom) -> Vec<Vec<String>> {
         let Place {
             action,
             function,
+            site,
             object,
         } = place;
         let event = event(index, *action);
-        let commands = match object.contains("$retval") {
-            true => probes::at_return_with_stack(function, group, &event),
-            false => probes::at_entry(function, group, &event),
+        let commands = match (site, object.contains("$retval")) {
+            (Some(site), _) => vec![format!("p:{group}/{event} {site}")],
+            (None, true) => probes::at_return_with_stack(function, group, &event),
+            (None, false) => probes::at_entry(function, group, &event),
         };
         let rest = match action {
             Action::Birth | Action::Get => format!(" comm=$comm{}", whom.clause()),
@@ -332,6 +349,7 @@ mod tests {
         Place {
             action,
             function: function.into(),
+            site: None,
             object: object.into(),
         }
     }
@@ -341,6 +359,10 @@ mod tests {
         let places = [
             place(Action::Put, "iput", "inode"),
             place(Action::Birth, "alloc_inode", "$retval"),
+            Place {
+                site: Some("f+0x5".into()),
+                ..place(Action::End, "copied", "%bx:x64")
+            },
         ];
         let whom = Whom::new(crate::whom::Options {
             comm: Some("a"),
@@ -352,6 +374,7 @@ mod tests {
             all[1][1],
             "f:g/birth1 alloc_inode%return object=$retval comm=$comm if $comm ~ \"a\""
         );
+        assert_eq!(all[2], ["p:g/end2 f+0x5 object=%bx:x64"]);
         probes::check_all(&all).unwrap();
     }
 

@@ -166,6 +166,7 @@ pub fn run(
     has_source: bool,
     options: &Options<'_>,
 ) -> Result {
+    let text = &*context.functions.by_name(text)?;
     let names = context.functions.each(text, Method::Kprobe)?;
     let functions = blocks::find(context, names)?;
     let mut returns = Returns::default();

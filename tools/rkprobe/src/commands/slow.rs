@@ -145,7 +145,9 @@ pub fn run(
     options: &Options,
     perfetto: Option<&String>,
 ) -> Result {
-    let functions = context.functions.each(text, Method::Any)?;
+    let functions = context
+        .functions
+        .each(&context.functions.whole(text)?, Method::Any)?;
     let values = Values::of_each(&context.functions, &functions, RESULT, more);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
@@ -169,12 +171,16 @@ pub fn run(
         commands,
         |_, _, _| Vec::new(),
         |index, record| {
-            let (function, values) = (&functions[index], &values[index]);
+            let values = &values[index];
+            let function = match is_list(text) {
+                true => &*functions[index],
+                false => text,
+            };
             if let Some(trace) = &mut trace {
                 trace.add(slice(record, function, values))?;
             }
             Ok(if context.is_json {
-                let function = is_list(text).then_some(&**function);
+                let function = is_list(text).then_some(function);
                 json(record, function, values, options)
             } else {
                 show(record, function, values, options)

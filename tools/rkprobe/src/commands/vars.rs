@@ -11,7 +11,8 @@ use crate::{
         ProbedSite,
         ProbedSites, //
     },
-    sources::Listed, //
+    sources::Listed,
+    value::Value, //
 };
 
 /// A variable in JSON.
@@ -49,9 +50,7 @@ struct Answer<'a> {
 
 /// The fetch argument of a variable, without its name.
 fn fetch(listed: &Listed) -> Option<&str> {
-    let fetch = &listed.value.as_ref().ok()?.fetch;
-    let last = fetch.rsplit(' ').next().unwrap_or(fetch);
-    Some(last.split_once('=').map_or(last, |(_, fetch)| fetch))
+    listed.value.as_ref().ok().map(Value::without_name)
 }
 
 fn line(site: &ProbedSite) -> Option<String> {
