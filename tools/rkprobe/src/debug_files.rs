@@ -19,8 +19,19 @@ use object::{
     Object, //
 };
 
+use crate::debuginfod;
+
 /// The type of a note with a build ID. C: `NT_GNU_BUILD_ID`.
 const BUILD_ID: u32 = 3;
+
+/// Where debug information can come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Origin {
+    /// Only from files of this machine: the user has not asked for it.
+    Here,
+    /// Also from servers, if the user has named some.
+    Anywhere,
+}
 
 /// The files that can contain the debug information of the running kernel or of a loaded module.
 pub struct Sought {
@@ -62,15 +73,30 @@ impl Sought {
     /// `read` accepts for the build ID. If there is none, the error is one line that says how to get it.
     pub fn open<T>(
         module: &str,
+        origin: Origin,
         read: impl Fn(&Path, &[u8]) -> Option<T>,
     ) -> Result<(Self, T), String> {
         let Some(sought) = Self::of(module) else {
             return Err(format!("no source lines{}: no build ID", of(module)));
         };
         let found = sought.paths.iter().find_map(|path| read(path, &sought.id));
-        match found {
-            Some(found) => Ok((sought, found)),
-            None => Err(sought.advice(module)),
+        if let Some(found) = found {
+            return Ok((sought, found));
+        }
+        if origin == Origin::Here || !debuginfod::has_servers() {
+            return Err(sought.advice(module));
+        }
+        let owner = match module {
+            "" => "the kernel",
+            module => module,
+        };
+        let fetched = debuginfod::fetch(&hex(&sought.id), owner).and_then(|path| {
+            let wrong = || format!("{} has no debug information of this build", path.display());
+            read(&path, &sought.id).ok_or_else(wrong)
+        });
+        match fetched {
+            Ok(found) => Ok((sought, found)),
+            Err(why) => Err(format!("{why}. {}", sought.advice(module))),
         }
     }
 

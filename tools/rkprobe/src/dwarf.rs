@@ -38,7 +38,10 @@ use object::{
 };
 
 use crate::{
-    debug_files::Sought,
+    debug_files::{
+        Origin,
+        Sought, //
+    },
     relocate::{
         self,
         Placed, //
@@ -80,8 +83,8 @@ pub struct Information {
 impl Information {
     /// Reads the debug information of a module, or of the running kernel if `module` is empty. If there is none, the
     /// error is one line that says how to get it.
-    pub fn open(module: &str) -> Result<Self, String> {
-        Sought::open(module, Self::read).map(|(_, information)| information)
+    pub fn open(module: &str, origin: Origin) -> Result<Self, String> {
+        Sought::open(module, origin, Self::read).map(|(_, information)| information)
     }
 
     /// `None` if the file has another build ID, or no debug information.

@@ -13,6 +13,7 @@ use gimli::{
 };
 
 use crate::{
+    debug_files::Origin,
     dwarf::{
         name,
         Bytes,
@@ -36,7 +37,7 @@ impl Question<'_> {
     /// The functions that contain copies of a function. `module` is empty for the kernel. `None` if there is no debug
     /// information, or if it does not say that the compiler inlined the function.
     pub fn ask(&self, module: &str) -> Option<Vec<String>> {
-        self.ask_information(&Information::open(module).ok()?)
+        self.ask_information(&Information::open(module, Origin::Here).ok()?)
     }
 
     fn ask_information(&self, debug: &Information) -> Option<Vec<String>> {

@@ -29,6 +29,7 @@ use object::{
 use crate::{
     debug_files::{
         source_directory,
+        Origin,
         Sought, //
     },
     dwarf,
@@ -53,8 +54,8 @@ struct Image {
 impl Image {
     /// Opens the debug information of a module, or of the kernel if `module` is empty. If there is none, the error is
     /// one line that says how to get it.
-    fn open(module: &str) -> Result<Self, String> {
-        let (sought, mut image) = Sought::open(module, Self::open_file)?;
+    fn open(module: &str, origin: Origin) -> Result<Self, String> {
+        let (sought, mut image) = Sought::open(module, origin, Self::open_file)?;
         match module {
             "" => image.set_directory("start_kernel", "init/main.c"),
             _ => {
@@ -185,7 +186,7 @@ impl Image {
 
 /// Why there are no source lines of the kernel. `None` if there are.
 pub fn why_none() -> Option<String> {
-    Image::open("").err()
+    Image::open("", Origin::Here).err()
 }
 
 /// The debug information of the kernel and of modules.
@@ -196,7 +197,7 @@ impl Lines {
     /// to get it.
     pub fn open<'m>(modules: impl Iterator<Item = &'m str>) -> Self {
         let modules: BTreeSet<&str> = modules.collect();
-        let open = |module: &str| match Image::open(module) {
+        let open = |module: &str| match Image::open(module, Origin::Anywhere) {
             Ok(image) => Some((module.into(), image)),
             Err(reason) => {
                 note(format!("rkprobe: {reason}"));

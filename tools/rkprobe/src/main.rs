@@ -5,7 +5,7 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `rust_names`, `draw`, `view`, `svg`, `lanes`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
-//! `flags`, `relocate`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
+//! `flags`, `relocate`, `debuginfod`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `asked`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
 //! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
@@ -28,6 +28,7 @@ mod context;
 mod counted;
 mod counts;
 mod debug_files;
+mod debuginfod;
 mod decoder;
 mod deep;
 mod draw;

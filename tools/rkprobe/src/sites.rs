@@ -18,6 +18,7 @@ use crate::{
         Source, //
     },
     btf,
+    debug_files::Origin,
     dwarf::Information,
     epilogues::{
         self,
@@ -111,8 +112,9 @@ impl Functions {
         let Some(asked) = self.unknown(text) else {
             return Ok(None);
         };
-        // The debug information alone can tell whether a function without a symbol has copies.
-        let found = Information::open(asked.module).ok();
+        // The debug information alone can tell whether a function without a symbol has copies. A wrong name is no reason to
+        // download it.
+        let found = Information::open(asked.module, Origin::Here).ok();
         let found = found.and_then(|information| search(&information, asked, chosen, &[]).ok());
         match found.filter(|found| !found.sites.is_empty()) {
             Some(found) => self.probed(text, asked, chosen, found).map(Some),
@@ -281,7 +283,7 @@ impl Functions {
         chosen: &[&str],
         returns: &[Return],
     ) -> Result<ProbedSites> {
-        let information = Information::open(asked.module);
+        let information = Information::open(asked.module, Origin::Anywhere);
         let information = information.map_err(|why| Failure::new(format!("{text}: {why}")))?;
         let broken = |error| Failure::new(format!("{text}: broken debug information: {error}"));
         let mut asked = asked;
