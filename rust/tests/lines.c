@@ -97,7 +97,7 @@ noinline __noclone int lines_target_returns(struct lines_item *item, int n)
 }
 
 /* Another file has a function with this name. */
-static noinline int lines_target_same(int n)
+static noinline __noclone int lines_target_same(int n)
 {
 	WRITE_ONCE(last_result, n);
 	return n + 1;

@@ -9,7 +9,7 @@
 
 static int other_result;
 
-static noinline int lines_target_same(int other)
+static noinline __noclone int lines_target_same(int other)
 {
 	WRITE_ONCE(other_result, other);
 	return other + 2;

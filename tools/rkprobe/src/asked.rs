@@ -81,7 +81,11 @@ impl<'t> Asked<'t> {
             Point::Line(line) if file.is_none() && is_file(rest) => Source::Line(rest, line),
             point => Source::Function(Named { name, file }, point),
         };
-        Some(Self { module, source })
+        let is_named = match source {
+            Source::Line(..) => true,
+            Source::Function(named, _) => !named.name.is_empty() && named.file != Some(""),
+        };
+        is_named.then_some(Self { module, source })
     }
 }
 
@@ -155,8 +159,23 @@ mod tests {
             assert_eq!(asked(text), Some((module, source)), "{text}");
         }
         for text in [
-            "m:f", "a.c", "a.c:x", "a.c:+1", "a.c:0x1", "f", "f+1", "f%all", "vfs_*", "vfs_*:3",
-            "g,a.c:3", "",
+            "m:f",
+            "a.c",
+            "a.c:x",
+            "a.c:+1",
+            "a.c:0x1",
+            "f",
+            "f+1",
+            "f%all",
+            "vfs_*",
+            "vfs_*:3",
+            "g,a.c:3",
+            "",
+            ":5",
+            "@a.c",
+            "f@",
+            "m:%inline",
+            "%return",
         ] {
             assert_eq!(asked(text), None, "{text}");
         }
