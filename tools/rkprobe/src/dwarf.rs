@@ -3,11 +3,13 @@
 //! The debug information of the kernel or of a module, in memory: its sections, and the symbols of the code.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeSet,
     fs::{
         self,
         File, //
     },
+    iter,
     ops::Range,
     os::unix::fs::FileExt,
     path::Path, //
@@ -68,14 +70,13 @@ const SECTIONS: [SectionId; 12] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// The symbol where the kernel starts. Modules do not have it.
-const START: &str = "_text";
-
 /// The debug information of a file.
 pub struct Information {
     sections: Vec<(SectionId, Vec<u8>)>,
     /// All symbols, in the order of their addresses.
     symbols: Vec<(u64, String)>,
+    /// The positions of the symbols, in the order of their names.
+    by_name: OnceCell<Vec<u32>>,
     /// Where the sections of a module start, which the kernel places independently.
     starts: BTreeSet<u64>,
 }
@@ -139,6 +140,7 @@ impl Information {
         has_information.then_some(Self {
             sections,
             symbols,
+            by_name: OnceCell::new(),
             starts,
         })
     }
@@ -171,7 +173,7 @@ impl Information {
         let before = self.symbols[..end].iter().rev();
         let before = before.take_while(|(other, _)| *other >= section.unwrap_or(0));
         let before = before.map(|(_, name)| &**name);
-        let mut names = [symbol, START].into_iter().chain(before);
+        let mut names = iter::once(symbol).chain(before);
         names.find_map(|name| {
             let mut starts = self.addresses(name);
             let start = starts.next().filter(|_| starts.next().is_none())?;
@@ -179,10 +181,19 @@ impl Information {
         })
     }
 
-    /// The addresses of a name.
-    pub fn addresses<'s>(&'s self, name: &'s str) -> impl Iterator<Item = u64> + 's {
-        let named = self.symbols.iter().filter(move |(_, other)| other == name);
-        named.map(|(address, _)| *address)
+    /// The addresses of a name, in order.
+    pub fn addresses<'s>(&'s self, name: &str) -> impl Iterator<Item = u64> + 's {
+        let name_of = |position: &u32| &*self.symbols[*position as usize].1;
+        let all = self.by_name.get_or_init(|| {
+            let mut all: Vec<u32> = (0..self.symbols.len() as u32).collect();
+            // Equal names keep the order of their addresses.
+            all.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+            all
+        });
+        let start = all.partition_point(|position| name_of(position) < name);
+        let end = start + all[start..].partition_point(|position| name_of(position) == name);
+        let named = all[start..end].iter();
+        named.map(|position| self.symbols[*position as usize].0)
     }
 }
 

@@ -45,7 +45,8 @@ use crate::{
         Found,
         Listed,
         Search,
-        Site, //
+        Site,
+        MAX_SITES, //
     },
     suggest,
     tracefs::Tracefs,
@@ -172,6 +173,16 @@ impl Functions {
             }
             _ => only.target.clone(),
         })
+    }
+
+    /// What probes take for the functions of a list, or for a function that the user names by its file.
+    pub fn each_whole(&self, text: &str, method: Method) -> Result<Vec<String>> {
+        let whole = self.whole(text)?;
+        // The site of such a function has been checked.
+        match whole != text && whole.contains('+') {
+            true => Ok(vec![whole]),
+            false => self.each(&whole, method),
+        }
     }
 
     /// The same for a command that needs a function with a name of its own.
@@ -309,6 +320,14 @@ impl Functions {
         chosen: &[&str],
         found: Found,
     ) -> Result<ProbedSites> {
+        let too_many = |count: usize| {
+            Failure::new(format!(
+                "{text} has code in {count} places: each needs its own probe, and at most {MAX_EACH} can have one"
+            ))
+        };
+        if found.count > MAX_SITES {
+            return Err(too_many(found.count));
+        }
         check_choice(text, &found, chosen)?;
         let traceable: HashSet<Symbol<'_>> = self.traceable().collect();
         let mut all = Vec::new();
@@ -339,10 +358,7 @@ impl Functions {
         }
         say_unreadable(&all, chosen);
         if all.len() > MAX_EACH {
-            return Err(Failure::new(format!(
-                "{text} has code in {} places: each needs its own probe, and at most {MAX_EACH} can have one",
-                all.len()
-            )));
+            return Err(too_many(all.len()));
         }
         let (text, is_copy) = match asked.source {
             Source::Function(named, Point::Copies) => (named.name, true),

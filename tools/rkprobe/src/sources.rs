@@ -49,6 +49,9 @@ use crate::{
     }, //
 };
 
+/// The most sites that are looked at. No command can have probes at so many.
+pub const MAX_SITES: usize = 1024;
+
 /// A variable at a site.
 #[derive(Debug)]
 pub struct Listed {
@@ -79,6 +82,8 @@ pub struct Site {
 #[derive(Debug, Default)]
 pub struct Found {
     pub sites: Vec<Site>,
+    /// The number of all sites, of which more than [`MAX_SITES`] are left out.
+    pub count: usize,
     /// Whether the file or the function exists.
     pub is_known: bool,
     /// The files that the text can mean, if it can mean several.
@@ -241,7 +246,7 @@ impl<'s> Search<'s> {
                         let of_file = defined.entry(function.file).or_default();
                         of_file.add_next(next);
                         for (address, scope) in sites {
-                            if known.insert(address) {
+                            if known.insert(address) && known.len() <= MAX_SITES {
                                 let site = part.site(address, scope, line.clone())?;
                                 of_file.sites.extend(site);
                             }
@@ -256,7 +261,7 @@ impl<'s> Search<'s> {
                 Source::Function(..) => None,
             };
             for (address, scope) in sites {
-                if known.insert(address) {
+                if known.insert(address) && known.len() <= MAX_SITES {
                     found.sites.extend(part.site(address, scope, line.clone())?);
                 }
             }
@@ -265,6 +270,7 @@ impl<'s> Search<'s> {
             found.choose(defined, named, point);
         }
         found.sites.sort_by_key(|site| site.address);
+        found.count = known.len();
         Ok(found)
     }
 

@@ -331,9 +331,8 @@ impl Counting<'_> {
         match self.is_list {
             true => context.functions.targets(self.functions),
             false => {
-                let function = context.functions.whole(self.functions)?;
-                let all = context.functions.each(&function, Method::Any)?;
-                Ok(Targets::all(all))
+                let all = context.functions.each_whole(self.functions, Method::Any);
+                all.map(Targets::all)
             }
         }
     }

@@ -145,9 +145,7 @@ pub fn run(
     options: &Options,
     perfetto: Option<&String>,
 ) -> Result {
-    let functions = context
-        .functions
-        .each(&context.functions.whole(text)?, Method::Any)?;
+    let functions = context.functions.each_whole(text, Method::Any)?;
     let values = Values::of_each(&context.functions, &functions, RESULT, more);
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
