@@ -206,8 +206,10 @@ pub struct Deref {
     pub offset: i32,
 }
 
-/// The steps of a fetch. The kernel allows 16 instructions for an argument. Three of them load,
-/// store and end.
+/// The steps of a fetch.
+///
+/// A hit follows the steps in a loop, without recursion. So the number of steps bounds the time of
+/// a hit and the size of a program, and adds nothing to the stack of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     items: [Step; Self::MAX],
@@ -215,8 +217,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Maximum number of steps.
-    pub const MAX: usize = 14;
+    /// Maximum number of steps. C allows 16 fetch instructions, of which at most 14 are such steps.
+    pub const MAX: usize = 16;
 
     /// Creates an empty list.
     pub const fn new() -> Self {

@@ -2,10 +2,6 @@
 
 //! Resolves a fetch: levels around a base.
 //!
-//! C parses a body into at most 16 fetch instructions, and expresses its limits in instructions.
-//! This code creates no instructions, but counts them for these limits: `last` is the index of
-//! the last instruction.
-//!
 //! C: `parse_probe_arg()`, `unwind_parse_states()` and `parse_btf_field()` in
 //! `kernel/trace/trace_probe.c`.
 
@@ -32,14 +28,9 @@ use super::{
     resolve_base::BaseResolver, //
 };
 
-/// Maximum index of an instruction before the end instruction.
-pub(super) const LAST_STEP: usize = 14;
-
 /// A resolved fetch, and the facts that decide its possible types.
 pub(super) struct ResolvedFetch<'a, 'b> {
     pub(super) fetch: Fetch<'a>,
-    /// Index of the last fetch instruction in C.
-    pub(super) last: usize,
     /// The type and place of the value in BTF, if the fetch is a variable or a typecast, with its
     /// fields.
     pub(super) value: Option<btf::Value<'b>>,
@@ -82,13 +73,11 @@ impl<'a, 'b> ResolvedFetch<'a, 'b> {
                 base: base.base,
                 steps: Steps::new(),
             },
-            last: base.last,
             value: None,
             btf: None,
             at,
         };
         if base.deref {
-            // `last` already includes this instruction.
             let full = ArgumentError::invalid(ErrorKind::TooManyOps, at);
             resolved.fetch.steps.push(READ).map_err(|_| full)?;
         }
@@ -125,8 +114,8 @@ impl<'a, 'b> ResolvedFetch<'a, 'b> {
             LevelKind::ThisCpu { is_read } => {
                 // In a per-CPU level, `@SYM` means the variable's address, and not its value.
                 let is_symbol = body.as_bytes().get(at) == Some(&b'@');
-                if is_symbol && self.fetch.steps.pop().is_some() {
-                    self.last = self.last.saturating_sub(1);
+                if is_symbol {
+                    self.fetch.steps.pop();
                 }
                 self.push(Step::ThisCpu, full)?;
                 if is_read {
@@ -157,10 +146,6 @@ impl<'a, 'b> ResolvedFetch<'a, 'b> {
 
     /// Adds a step around the current value. Returns `full` if no more steps fit.
     pub(super) fn push(&mut self, step: Step, full: ArgumentError) -> Result<(), ArgumentError> {
-        self.last = self.last.saturating_add(1);
-        if self.last > LAST_STEP {
-            return Err(full);
-        }
         self.fetch.steps.push(step).map_err(|_| full)
     }
 

@@ -13,7 +13,10 @@
 //! `handle_typecast()` in `kernel/trace/trace_probe.c`.
 
 use crate::{
-    argument::Deref,
+    argument::{
+        Deref,
+        Steps, //
+    },
     error::{
         Errno,
         ErrorKind, //
@@ -34,10 +37,11 @@ use super::{
 const THIS_CPU_PTR: &str = "this_cpu_ptr(";
 const THIS_CPU_READ: &str = "this_cpu_read(";
 
-/// Maximum number of levels of a fetch.
+/// Maximum number of levels of a fetch: one for each step that an argument can have.
 ///
-/// C: `TRACEPROBE_MAX_NESTED_LEVEL`.
-pub(super) const MAX_LEVELS: usize = 8;
+/// C: `TRACEPROBE_MAX_NESTED_LEVEL`, which is 8 since linux 7.3. Before, only the number of fetch
+/// instructions limited the levels, and tools use more than 8.
+const MAX_LEVELS: usize = Steps::MAX;
 
 /// A part of a body, and the byte offset in the body where it starts.
 #[derive(Clone, Copy)]

@@ -48,8 +48,6 @@ pub(super) struct ResolvedBase<'a, 'b> {
     pub(super) base: Base<'a>,
     /// Whether a dereference belongs to the base, as for `@`.
     pub(super) deref: bool,
-    /// Index of the base's last fetch instruction in C.
-    pub(super) last: usize,
     /// The fields that follow a variable.
     pub(super) fields: Option<btf::Fields<'b, 'a>>,
     /// Byte offset of the variable in its body.
@@ -62,7 +60,6 @@ impl<'a> ResolvedBase<'a, '_> {
         Self {
             base,
             deref: false,
-            last: 0,
             fields: None,
             at,
         }
@@ -100,15 +97,12 @@ impl<'b> BaseResolver<'b> {
             WrittenBase::Memory(address) => {
                 return Ok(ResolvedBase {
                     deref: true,
-                    last: 1,
                     ..ResolvedBase::new(Base::Immediate(address), at)
                 })
             }
             WrittenBase::Symbol(span) => {
                 return Ok(ResolvedBase {
                     deref: true,
-                    // In C, the symbol takes an additional fetch instruction.
-                    last: 2,
                     ..ResolvedBase::new(Base::Symbol(text(span)), at)
                 });
             }

@@ -26,10 +26,7 @@ use crate::{
 
 use super::{
     error::ArgumentError,
-    fetch::{
-        ResolvedFetch,
-        LAST_STEP, //
-    },
+    fetch::ResolvedFetch,
     types::{
         TypeSuffix,
         WrittenType, //
@@ -100,13 +97,8 @@ pub(super) fn resolve_type(
         Some(Step::Deref(deref)) => Some(deref.space),
         Some(Step::ThisCpu) | None => None,
     };
-    let bad_string = ArgumentError::invalid(ErrorKind::BadString, suffix.at.into());
-    let full = |errno| ArgumentError::new(ErrorKind::TooManyOps, resolved.at, errno);
-    let mut last = resolved.last;
-    let mut next = || {
-        last = last.saturating_add(1);
-        last <= LAST_STEP
-    };
+    let at = suffix.at.into();
+    let bad_string = ArgumentError::invalid(ErrorKind::BadString, at);
 
     let ty = match suffix.ty {
         WrittenType::Explicit(ty @ FetchType::String(_))
@@ -115,18 +107,10 @@ pub(super) fn resolve_type(
                 resolved.fetch.base,
                 Base::Immediate(_) | Base::Comm | Base::Text(_) | Base::Field(_)
             );
-            match (outermost, reads) {
-                // In C, an array of strings is an array of pointers. A separate instruction reads
-                // the strings.
-                (_, Some(_)) if suffix.count.is_some() => {
-                    if !next() {
-                        return Err(full(Errno::EINVAL));
-                    }
-                }
-                // The dereference reads the string.
-                (_, Some(_)) => {}
-                (None, None) if is_address && next() => {}
-                (_, None) => return Err(bad_string),
+            // A dereference reads the string.
+            let is_read = reads.is_some() || (is_address && outermost.is_none());
+            if !is_read {
+                return Err(bad_string);
             }
             ty
         }
@@ -139,40 +123,14 @@ pub(super) fn resolve_type(
                 (None, _) => false,
             };
             if !is_value {
-                return Err(ArgumentError::invalid(
-                    ErrorKind::BadSymstring,
-                    suffix.at.into(),
-                ));
-            }
-            if !next() {
-                return Err(full(Errno::EINVAL));
+                return Err(ArgumentError::invalid(ErrorKind::BadSymstring, at));
             }
             FetchType::Symstr
         }
-        WrittenType::Explicit(ty) | WrittenType::Default(ty) | WrittenType::OfField(ty) => {
-            // In C, a value that does not come from memory takes an additional instruction for the
-            // store.
-            if reads.is_none() && !next() {
-                return Err(full(Errno::E2BIG));
-            }
-            // In C, a bitfield takes an additional instruction.
-            if matches!(ty, FetchType::Bitfield(..)) && !next() {
-                return Err(full(Errno::EINVAL));
-            }
-            ty
-        }
-        WrittenType::Bitfield(width, bits) => {
-            if reads.is_none() && !next() {
-                return Err(full(Errno::E2BIG));
-            }
-            // C also reports an invalid bitfield if no instruction is left for it.
-            bits.filter(|_| next())
-                .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
-                .ok_or(ArgumentError::invalid(
-                    ErrorKind::BadBitfield,
-                    suffix.at.into(),
-                ))?
-        }
+        WrittenType::Explicit(ty) | WrittenType::Default(ty) | WrittenType::OfField(ty) => ty,
+        WrittenType::Bitfield(width, bits) => bits
+            .map(|bits| FetchType::Bitfield(width, Style::Unsigned, bits))
+            .ok_or(ArgumentError::invalid(ErrorKind::BadBitfield, at))?,
     };
 
     if suffix.count.is_some() {
@@ -184,9 +142,6 @@ pub(super) fn resolve_type(
         };
         if !can_loop {
             return Err(bad_string);
-        }
-        if !next() {
-            return Err(full(Errno::E2BIG));
         }
     }
     Ok(ty)

@@ -507,7 +507,7 @@ fn nested_sentence(random: &mut Random) -> String {
     };
     let mut command = format!("{kind}:ev {target}");
     for index in 0..1 + random.below(2) {
-        let levels = [1, 1, 2, 2, 2, 3, 4, 7, 8, 9][random.below(10)];
+        let levels = [1, 1, 2, 2, 2, 3, 4, 8, 9, 17][random.below(10)];
         let value = nested(random, levels);
         command.push_str(&format!(" a{index}={value}{}", random.of(&TYPES)));
     }

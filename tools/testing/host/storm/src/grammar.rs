@@ -243,7 +243,7 @@ const STRANGE_ARGUMENTS: [&str; 16] = [
     "x=this_cpu_read($comm)",
     "$current->nosuch",
     "$current->*:u8",
-    "x=(file)(+0(+0(+0(+0(+0(+0(+0(+0($arg1)))))))))->f_mode",
+    "x=(file)(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0($arg1)))))))))))))))))->f_mode",
 ];
 
 /// Kinds of probes: letter and suffix. The likelier ones occur more than once.

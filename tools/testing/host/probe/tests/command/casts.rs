@@ -762,7 +762,8 @@ fn each_error_of_the_selftests_is_found_at_its_place() {
         for (marked, kind, errno) in [
             ("arg1=(task_struct)file^", TypecastReqField, EINVAL),
             (
-                "arg1=(a)((b)((c)((d)((e)((f)((g)((h)(^(i)file->i)->h)->g)->f)->e)->d)->c)->b)->a",
+                "arg1=(a)((b)((c)((d)((e)((f)((g)((h)((i)((j)((k)((l)((m)((n)((o)((p)(^(q)fi\
+                 le->q)->p)->o)->n)->m)->l)->k)->j)->i)->h)->g)->f)->e)->d)->c)->b)->a",
                 TooManyNested,
                 E2BIG,
             ),
@@ -1033,7 +1034,7 @@ fn without_btf_there_are_no_typecasts_and_no_fields() {
 }
 
 #[test]
-fn levels_are_limited_as_in_c() {
+fn sixteen_levels_are_parsed_and_no_more() {
     let parse = |text: String| {
         let argument = parse(&format!("p vfs_read a={text}"), types_of("vfs_read"));
         argument
@@ -1044,20 +1045,35 @@ fn levels_are_limited_as_in_c() {
         ("+0(", ")"),
         ("-u4(", ")"),
         ("this_cpu_ptr(", ")"),
-        ("(task_struct)(", ")->parent"),
+        ("(task_struct)", "->pid"),
     ] {
-        let levels = |count: usize| format!("{}buf{}", open.repeat(count), close.repeat(count));
-        assert_eq!(parse(levels(8)), Ok(()), "{open}");
-        // The place is the ninth: its parentheses are those of the eighth.
-        let at = 2 + open.len() * 8;
-        assert_eq!(parse(levels(9)), Err((TooManyNested, E2BIG, at)), "{open}");
-        assert_eq!(parse(levels(10)), Err((TooManyNested, E2BIG, at)), "{open}");
+        // A value of each kind of level is within dereferences, which are short.
+        let levels = |count: usize| {
+            let derefs = count - 1;
+            format!(
+                "{}{open}buf{close}{}",
+                "+0(".repeat(derefs),
+                ")".repeat(derefs)
+            )
+        };
+        assert_eq!(parse(levels(16)), Ok(()), "{open}");
+        // The place is the seventeenth: its parentheses are those of the sixteenth.
+        let at = 2 + "+0(".len() * 16;
+        for count in [17, 18, 40] {
+            assert_eq!(
+                parse(levels(count)),
+                Err((TooManyNested, E2BIG, at)),
+                "{open}"
+            );
+        }
     }
-    // All sorts count, and what is wrong within the ninth is not looked at.
+    // All sorts count, and what is wrong within the seventeenth is not looked at.
     let mixed = |inner| {
         format!(
-            "+0(this_cpu_ptr((task_struct)(+0((task_struct)+8(this_cpu_ptr(\
-             (task_struct){inner}->parent))->parent))->parent))"
+            "{}+0(this_cpu_ptr((task_struct)(+0((task_struct)+8(this_cpu_ptr(\
+             (task_struct){inner}->parent))->parent))->parent)){}",
+            "+0(".repeat(8),
+            ")".repeat(8),
         )
     };
     assert_eq!(parse(mixed("buf")), Ok(()));
@@ -1070,7 +1086,7 @@ fn levels_are_limited_as_in_c() {
 }
 
 #[test]
-fn steps_are_limited_as_in_c() {
+fn steps_are_limited_where_fields_and_levels_add_them() {
     let error = |text: &str| {
         let argument = parse(&format!("p vfs_read {text}"), types_of("vfs_read"));
         argument
@@ -1078,51 +1094,47 @@ fn steps_are_limited_as_in_c() {
             .map_err(|e| (e.kind, e.errno, e.at.offset))
     };
     let parents = |count: usize| format!("$current{}", "->parent".repeat(count));
-    // The fields of a variable. C has gone on to the next field where there is one.
-    assert_eq!(error(&parents(14)), Ok(()));
-    let last = parents(14).len() + "->".len();
-    assert_eq!(error(&parents(15)), Err((TooManyOps, EINVAL, last)));
-    let next = parents(15).len() + "->".len();
-    assert_eq!(error(&parents(16)), Err((TooManyOps, EINVAL, next)));
+    // The fields of a variable. As in C, the error is at the next field if there is one.
+    assert_eq!(error(&parents(16)), Ok(()));
+    let last = parents(16).len() + "->".len();
+    assert_eq!(error(&parents(17)), Err((TooManyOps, EINVAL, last)));
+    let next = parents(17).len() + "->".len();
+    assert_eq!(error(&parents(18)), Err((TooManyOps, EINVAL, next)));
     // Those of a typecast.
     let cast = |count: usize| format!("(task_struct)({})->pid", parents(count));
-    assert_eq!(error(&cast(13)), Ok(()));
-    let last = cast(14).len() - "pid".len();
-    assert_eq!(error(&cast(14)), Err((TooManyOps, EINVAL, last)));
+    assert_eq!(error(&cast(15)), Ok(()));
+    let last = cast(16).len() - "pid".len();
+    assert_eq!(error(&cast(16)), Err((TooManyOps, EINVAL, last)));
     // The string behind a pointer.
     let string = |count: usize| format!("{}->se.group_node.next:string", parents(count));
-    assert_eq!(error(&string(12)), Ok(()));
-    let last = string(13).len() - "next:string".len();
-    assert_eq!(error(&string(13)), Err((TooManyOps, E2BIG, last)));
-    // The bits of a field.
+    assert_eq!(error(&string(14)), Ok(()));
+    let last = string(15).len() - "next:string".len();
+    assert_eq!(error(&string(15)), Err((TooManyOps, E2BIG, last)));
+    // The bits of a field take no step.
     let bits = |count: usize| format!("{}->in_execve", parents(count));
-    assert_eq!(error(&bits(12)), Ok(()));
-    let last = bits(13).len() - "in_execve".len();
-    assert_eq!(error(&bits(13)), Err((TooManyOps, EINVAL, last)));
-
-    // An address that is not read is stored by one more instruction.
+    assert_eq!(error(&bits(15)), Ok(()));
+    let last = bits(16).len() - "in_execve".len();
+    assert_eq!(error(&bits(16)), Err((TooManyOps, EINVAL, last)));
+    // An address that is not read takes one.
     let ptr = |count: usize, ty| format!("this_cpu_ptr({}){ty}", parents(count));
     let at = "this_cpu_ptr(".len();
-    assert_eq!(error(&ptr(12, "")), Ok(()));
-    assert_eq!(error(&ptr(13, "")), Err((TooManyOps, E2BIG, at)));
-    assert_eq!(error(&ptr(13, ":u8")), Err((TooManyOps, E2BIG, at)));
-    assert_eq!(error(&ptr(14, "")), Err((TooManyOps, EINVAL, at)));
-    assert_eq!(error(&ptr(11, ":b1@0/8")), Ok(()));
-    let ty = ptr(12, ":").len();
-    assert_eq!(error(&ptr(12, ":b1@0/8")), Err((BadBitfield, EINVAL, ty)));
+    for ty in ["", ":u8", ":b1@0/8"] {
+        assert_eq!(error(&ptr(15, ty)), Ok(()));
+        assert_eq!(error(&ptr(16, ty)), Err((TooManyOps, EINVAL, at)));
+    }
     // A read takes two.
     let read = |count: usize| format!("this_cpu_read({})", parents(count));
     let at = "this_cpu_read(".len();
-    assert_eq!(error(&read(12)), Ok(()));
-    assert_eq!(error(&read(13)), Err((TooManyOps, EINVAL, at)));
+    assert_eq!(error(&read(14)), Ok(()));
+    assert_eq!(error(&read(15)), Err((TooManyOps, EINVAL, at)));
     // The address of a symbol takes the place of its value.
-    for (base, most) in [("%di", 13), ("@1", 13), ("@sym", 12)] {
+    for base in ["%di", "@1", "@sym"] {
         let fields = |count: usize| {
             let parents = "->parent".repeat(count - 1);
             error(&format!("(task_struct)this_cpu_ptr({base}){parents}->pid")).map_err(|e| e.0)
         };
-        assert_eq!(fields(most), Ok(()), "{base}");
-        assert_eq!(fields(most + 1), Err(TooManyOps), "{base}");
+        assert_eq!(fields(15), Ok(()), "{base}");
+        assert_eq!(fields(16), Err(TooManyOps), "{base}");
     }
 }
 

@@ -58,7 +58,7 @@ const SELFTEST: &[Case] = &[
     ("PROBE +0(^$comm)", CommCantDeref, EINVAL),
     ("PROBE ^&1", BadFetchArg, EINVAL),
     (
-        "PROBE +0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))",
+        "PROBE +0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))))))))))",
         TooManyNested,
         E2BIG,
     ),

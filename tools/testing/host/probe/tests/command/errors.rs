@@ -75,7 +75,7 @@ const SELFTEST: &[Case] = &[
     ("p vfs_read +0(^$comm)", CommCantDeref, EINVAL),
     ("p vfs_read ^&1", BadFetchArg, EINVAL),
     (
-        "p vfs_read +0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))",
+        "p vfs_read +0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(+0(^+0(@0)))))))))))))))))",
         TooManyNested,
         E2BIG,
     ),
@@ -324,8 +324,8 @@ const MORE: &[Case] = &[
     ("p vfs_read +0(^\\\"a\")", CommCantDeref, EINVAL),
     ("p vfs_read +0(\\\"a^)", ImmstrNoClose, EINVAL),
     (
-        "p vfs_read this_cpu_read(^this_cpu_read(this_cpu_read(this_cpu_read(this_cpu_read(\
-         this_cpu_read(this_cpu_read(this_cpu_read(%ax))))))))",
+        "p vfs_read +0(^this_cpu_read(this_cpu_read(this_cpu_read(this_cpu_read(this_cpu_read(\
+         this_cpu_read(this_cpu_read(this_cpu_read(%ax)))))))))",
         TooManyOps,
         EINVAL,
     ),

@@ -184,7 +184,7 @@ fn errors_have_positions_in_the_original_command() {
             ("p vfs_read ^%di:u8:%pd", BadType, einval),
             ("p vfs_read ^=%di:%pd", NoArgName, einval),
             (
-                "p vfs_read a=+^8(+8(+8(+8(+8(+8(+8(%ax))))))):%pd",
+                "p vfs_read a=+^8(+8(+8(+8(+8(+8(+8(+8(+8(+8(+8(+8(+8(+8(+8(%ax))))))))))))))):%pd",
                 TooManyNested,
                 e2big,
             ),

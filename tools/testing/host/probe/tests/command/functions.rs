@@ -327,19 +327,19 @@ fn a_function_that_btf_does_not_know_has_a_return_value_only() {
 
 #[test]
 fn the_steps_of_fields_count() {
-    // There are 14 steps: each `->` is one.
+    // There are 16 steps: each `->` is one.
     let with_field = |steps: usize| {
         let text = nested(steps, "file->f_path.mnt", ":u8");
         argument(&format!("p vfs_read a={text}"), "vfs_read").map(|_| ())
     };
-    assert_eq!(with_field(13), Ok(()));
-    assert_eq!(with_field(14).unwrap_err().kind, TooManyOps);
+    assert_eq!(with_field(15), Ok(()));
+    assert_eq!(with_field(16).unwrap_err().kind, TooManyOps);
     let without = |steps: usize| {
         let text = nested(steps, "buf", ":u8");
         argument(&format!("p vfs_read {text}"), "vfs_read").map(|_| ())
     };
-    assert_eq!(without(14), Ok(()));
-    assert_eq!(without(15).unwrap_err().kind, TooManyOps);
+    assert_eq!(without(16), Ok(()));
+    assert_eq!(without(17).unwrap_err().kind, TooManyOps);
 }
 
 #[test]

@@ -36,9 +36,8 @@ use super::{
     },
 };
 
-/// The index of the last instruction that C has for a fetch.
-const LAST: usize = 14;
-const LEVELS: usize = 8;
+const STEPS: usize = 16;
+const LEVELS: usize = 16;
 const BODY: usize = 255;
 
 /// A value at the entry of `sys_open`.
@@ -48,8 +47,6 @@ struct Leaf {
     base: Base<'static>,
     /// The reads of memory: where, and whose.
     reads: &'static [(i32, Space)],
-    /// The instructions of C, but the first.
-    last: usize,
     /// The memory that BTF says it points to.
     points_to: Space,
 }
@@ -121,38 +118,37 @@ const STRUCTURES: &[Structure] = &[
 ];
 
 fn leaf() -> impl Strategy<Value = Leaf> {
-    let leaf = |text, base, reads, last, points_to| Leaf {
+    let leaf = |text, base, reads, points_to| Leaf {
         text,
         base,
         reads,
-        last,
         points_to,
     };
     let (name, how, task) = (Base::Argument(0), Base::Argument(1), Base::Argument(2));
     select(vec![
-        leaf("%di", Base::Register(register("di").unwrap()), &[], 0, K),
-        leaf("$stack2", Base::Stack(2), &[], 0, K),
-        leaf("$arg2", how, &[], 0, K),
-        leaf("\\7", Base::Immediate(7), &[], 0, K),
-        leaf("@16", Base::Immediate(16), &[(0, K)], 1, K),
-        leaf("@sym", Base::Symbol("sym"), &[(0, K)], 2, K),
-        leaf("@sym+4", Base::Symbol("sym+4"), &[(0, K)], 2, K),
-        leaf("$comm", Base::Comm, &[], 0, K),
-        leaf("$current", Base::Current, &[], 0, K),
-        leaf("$current->parent", Base::Current, &[(24, K)], 1, K),
-        leaf("$current->user_file", Base::Current, &[(64, K)], 1, U),
-        leaf("name", name, &[], 0, U),
-        leaf("how", how, &[], 0, U),
-        leaf("how->f_path.dentry", how, &[(16, U)], 1, K),
-        leaf("task", task, &[], 0, K),
-        leaf("task->parent->pid", task, &[(24, K), (0, K)], 2, K),
+        leaf("%di", Base::Register(register("di").unwrap()), &[], K),
+        leaf("$stack2", Base::Stack(2), &[], K),
+        leaf("$arg2", how, &[], K),
+        leaf("\\7", Base::Immediate(7), &[], K),
+        leaf("@16", Base::Immediate(16), &[(0, K)], K),
+        leaf("@sym", Base::Symbol("sym"), &[(0, K)], K),
+        leaf("@sym+4", Base::Symbol("sym+4"), &[(0, K)], K),
+        leaf("$comm", Base::Comm, &[], K),
+        leaf("$current", Base::Current, &[], K),
+        leaf("$current->parent", Base::Current, &[(24, K)], K),
+        leaf("$current->user_file", Base::Current, &[(64, K)], U),
+        leaf("name", name, &[], U),
+        leaf("how", how, &[], U),
+        leaf("how->f_path.dentry", how, &[(16, U)], K),
+        leaf("task", task, &[], K),
+        leaf("task->parent->pid", task, &[(24, K), (0, K)], K),
     ])
 }
 
 fn fetch() -> impl Strategy<Value = Fetch> {
     leaf()
         .prop_map(Fetch::Leaf)
-        .prop_recursive(10, 12, 1, |inner| {
+        .prop_recursive(18, 20, 1, |inner| {
             let deref = (select(vec![K, U]), -500..500i32)
                 .prop_map(|(space, offset)| Deref { space, offset });
             let structure = select(STRUCTURES).prop_flat_map(|(name, members, chains)| {
@@ -179,19 +175,17 @@ fn fetch() -> impl Strategy<Value = Fetch> {
         })
 }
 
-/// What instructions there are so far.
+/// The steps so far.
 struct State {
     base: Base<'static>,
     steps: Vec<Step>,
-    last: usize,
     points_to: Space,
 }
 
 impl State {
     fn push(&mut self, step: Step) -> Result<(), ErrorKind> {
-        self.last += 1;
         self.steps.push(step);
-        if self.last > LAST {
+        if self.steps.len() > STEPS {
             return Err(TooManyOps);
         }
         Ok(())
@@ -254,7 +248,6 @@ impl Fetch {
                     .iter()
                     .map(|(at, space)| read(*space, *at))
                     .collect(),
-                last: leaf.last,
                 points_to: leaf.points_to,
             }),
             Fetch::Deref(deref, inner) => {
@@ -269,7 +262,6 @@ impl Fetch {
                 no_string(&state)?;
                 if inner.text().starts_with('@') {
                     state.steps.clear();
-                    state.last -= 1;
                 }
                 state.push(Step::ThisCpu)?;
                 if *is_read {
@@ -308,24 +300,13 @@ impl Fetch {
         if self.levels() > LEVELS {
             return Err((TooManyNested, Errno::E2BIG));
         }
-        let mut state = self.state().map_err(invalid)?;
+        let state = self.state().map_err(invalid)?;
         let reads = match state.steps.last() {
             Some(Step::Deref(deref)) => Some(deref.space),
             Some(Step::ThisCpu) | None => None,
         };
-        // What stores the number.
-        state.last += usize::from(reads.is_none());
-        let too_many = (TooManyOps, Errno::E2BIG);
-        if state.last > LAST {
-            return Err(too_many);
-        }
-        match ty {
-            Type::Number => {}
-            Type::Bits if state.last == LAST => return Err(invalid(BadBitfield)),
-            Type::Bits => {}
-            Type::Array if reads != Some(K) => return Err(invalid(BadString)),
-            Type::Array if state.last == LAST => return Err(too_many),
-            Type::Array => {}
+        if matches!(ty, Type::Array) && reads != Some(K) {
+            return Err(invalid(BadString));
         }
         Ok((state.base, state.steps))
     }

@@ -257,8 +257,8 @@ fn as_many_dereferences_as_an_argument_can_have_are_followed() {
             0x1_0000 + (i + 1) * 0x1000,
         );
     }
-    assert_eq!(machine.print(di(&list, X64)), "0x1e000");
-    assert_eq!(machine.reads.borrow().len(), 14);
+    assert_eq!(machine.print(di(&list, X64)), "0x20000");
+    assert_eq!(machine.reads.borrow().len(), 16);
 }
 
 #[test]
