@@ -27,53 +27,46 @@ struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
 
 struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame);
 
-#ifdef CONFIG_X86_64
-#include <asm/ibt.h>
-#include <asm/nops.h>
-#include <asm/unwind.h>
-
-/* Compares FTRACE_SITE in ktrace/arch/x86_64.rs with the kernel's no-op. */
-#define KTRACE_IS_NOP5(a, b, c, d, e) \
-	((a) == 0x0f && (b) == 0x1f && (c) == 0x44 && (d) == 0x00 && (e) == 0x00)
-#define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
-static_assert(KTRACE_EXPANDED(BYTES_NOP5));
-
-/* The code to which a function with a return probe returns: of rethook, and of function graphs. */
+/* The code to which a function with a return probe returns: of kretprobes, and of function graphs. */
 struct ktrace_return_code {
-	unsigned long rethook;
+	unsigned long kretprobe;
 	unsigned long graph;
 };
 
-unsigned long ktrace_true_caller(unsigned long address, u64 sp,
+unsigned long ktrace_true_caller(unsigned long address, u64 place,
 				 const struct ktrace_return_code *code);
-unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
-			     unsigned long len, const struct ktrace_return_code *code);
-bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
-void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
-			    unsigned long a3, unsigned long a4);
 
-/* The address that rethook replaced at this place of the stack, or 0. */
-static unsigned long ktrace_rethook_caller(unsigned long place, unsigned long rethook)
+/* The address that a kretprobe replaced in the call at this place, or 0. */
+static unsigned long ktrace_kretprobe_caller(u64 place, unsigned long kretprobe)
 {
-#ifdef CONFIG_RETHOOK
 	struct llist_node *node;
 
+#ifdef CONFIG_RETHOOK
 	for (node = READ_ONCE(current->rethooks.first); node; node = READ_ONCE(node->next)) {
 		struct rethook_node *call = container_of(node, struct rethook_node, llist);
 
-		if (call->frame == place && call->ret_addr != rethook)
+		if (call->frame == place && call->ret_addr != kretprobe)
 			return call->ret_addr;
+	}
+#else
+	for (node = READ_ONCE(current->kretprobe_instances.first); node;
+	     node = READ_ONCE(node->next)) {
+		struct kretprobe_instance *call =
+			container_of(node, struct kretprobe_instance, llist);
+
+		if ((unsigned long)call->fp == place && (unsigned long)call->ret_addr != kretprobe)
+			return (unsigned long)call->ret_addr;
 	}
 #endif
 	return 0;
 }
-NOKPROBE_SYMBOL(ktrace_rethook_caller);
+NOKPROBE_SYMBOL(ktrace_kretprobe_caller);
 
 /*
- * The address that a function graph replaced at this place of the stack, or 0. The task's array has
+ * The address that a function graph replaced in the call at this place, or 0. The task's array has
  * an entry for each call, and other words between them, whose form only the kernel knows.
  */
-static unsigned long ktrace_graph_caller(unsigned long place, unsigned long graph)
+static unsigned long ktrace_graph_caller(u64 place, unsigned long graph)
 {
 #ifdef CONFIG_FUNCTION_GRAPH_TRACER
 	unsigned long *words = READ_ONCE(current->ret_stack);
@@ -92,24 +85,24 @@ static unsigned long ktrace_graph_caller(unsigned long place, unsigned long grap
 NOKPROBE_SYMBOL(ktrace_graph_caller);
 
 /*
- * The address that a function returns to. @address is the one on the stack, and @sp is the stack
- * pointer behind it.
+ * The address that a function returns to. @address is the one that it would return to. @place is what
+ * the kernel knows the call by: on x86-64 the place of the return address on the stack, on arm64 the
+ * frame pointer at the entry.
  *
- * If both rethook and a function graph have replaced it, the kernel's unwinder finds the first one
- * only if rethook was first. And it reads the place on the stack, which an interrupt may have
- * overwritten when the function has returned.
+ * If both a kretprobe and a function graph have replaced it, the kernel's unwinder finds the first
+ * one only if the kretprobe was first. And it reads the place on the stack, which an interrupt may
+ * have overwritten when the function has returned.
  */
-unsigned long ktrace_true_caller(unsigned long address, u64 sp,
+unsigned long ktrace_true_caller(unsigned long address, u64 place,
 				 const struct ktrace_return_code *code)
 {
-	unsigned long place = sp - sizeof(address);
 	int tries;
 
 	for (tries = 0; tries < 2; tries++) {
 		unsigned long found = 0;
 
-		if (address == code->rethook)
-			found = ktrace_rethook_caller(place, code->rethook);
+		if (address == code->kretprobe)
+			found = ktrace_kretprobe_caller(place, code->kretprobe);
 		else if (address == code->graph)
 			found = ktrace_graph_caller(place, code->graph);
 		if (!found)
@@ -119,6 +112,23 @@ unsigned long ktrace_true_caller(unsigned long address, u64 sp,
 	return address;
 }
 NOKPROBE_SYMBOL(ktrace_true_caller);
+
+#ifdef CONFIG_X86_64
+#include <asm/ibt.h>
+#include <asm/nops.h>
+#include <asm/unwind.h>
+
+/* Compares FTRACE_SITE in ktrace/arch/x86_64.rs with the kernel's no-op. */
+#define KTRACE_IS_NOP5(a, b, c, d, e) \
+	((a) == 0x0f && (b) == 0x1f && (c) == 0x44 && (d) == 0x00 && (e) == 0x00)
+#define KTRACE_EXPANDED(...) KTRACE_IS_NOP5(__VA_ARGS__)
+static_assert(KTRACE_EXPANDED(BYTES_NOP5));
+
+unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
+			     unsigned long len, const struct ktrace_return_code *code);
+bool ktrace_landing_pads_match(u32 endbr, u32 sealed);
+void ktrace_tracepoint_stub(void *data, unsigned long a0, unsigned long a1, unsigned long a2,
+			    unsigned long a3, unsigned long a4);
 
 /* Writes the addresses of the callers of the code with these registers. Returns their number. */
 unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to,
@@ -133,7 +143,7 @@ unsigned long ktrace_callers(unsigned long ip, u64 sp, u64 bp, unsigned long *to
 		unsigned long address;
 
 #ifdef CONFIG_UNWINDER_ORC
-		state.ip = ktrace_true_caller(state.ip, state.sp, code);
+		state.ip = ktrace_true_caller(state.ip, state.sp - sizeof(state.ip), code);
 #endif
 		address = unwind_get_return_address(&state);
 		if (!address)

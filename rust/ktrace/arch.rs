@@ -35,10 +35,23 @@ pub(crate) fn barrier() {
 /// reads this.
 #[repr(C)]
 pub(crate) struct ReturnCode {
-    /// The code of rethook, for kretprobes.
-    pub(crate) rethook: usize,
+    /// The code of kretprobes.
+    pub(crate) kretprobe: usize,
     /// The code of function graphs, for fprobes at exits.
     pub(crate) graph: usize,
+}
+
+extern "C" {
+    fn ktrace_true_caller(address: usize, place: u64, code: &ReturnCode) -> usize;
+}
+
+/// The address that a function returns to, if return probes have replaced it by `address`, and
+/// `address` otherwise. `place` is what the kernel knows the call by: on x86-64 the place of the
+/// return address on the stack, on arm64 the frame pointer at the entry.
+pub(crate) fn true_caller(address: usize, place: u64, code: &ReturnCode) -> usize {
+    // SAFETY: C only reads the lists of calls of the current task, which no other task changes. An
+    // interrupt leaves them as they were.
+    unsafe { ktrace_true_caller(address, place, code) }
 }
 
 /// Registers that a handler reads: all registers, or only the registers that ftrace saves.

@@ -54,6 +54,13 @@ impl Argument<'static> {
     }
 }
 
+impl Argument<'_> {
+    /// Whether the value is from the address that the function returns to.
+    pub fn reads_caller(&self) -> bool {
+        matches!(self.fetch.base, Base::Caller | Base::EntryCaller)
+    }
+}
+
 /// The name of an argument. `Display` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
@@ -118,6 +125,11 @@ pub enum Base<'a> {
     /// `$elapsed`: the time from the entry of the call to its return, in ns. C has no such
     /// variable.
     Elapsed,
+    /// `$caller`: the address that the function returns to, at its entry or at an instruction that
+    /// returns. C has no such variable.
+    Caller,
+    /// `$caller` of a return probe. The probe saves the address at the entry of the call.
+    EntryCaller,
     /// `$exit`: the address of the return instruction that the function executed. C has no such
     /// variable.
     Exit,

@@ -41,6 +41,7 @@ impl<'a> Comparison<'a> {
         let steps = self.operand.fetch.steps.as_slice();
         let base = match self.operand.fetch.base {
             Base::EntryArgument(n) if steps.is_empty() => Base::Argument(n),
+            Base::EntryCaller if steps.is_empty() => Base::Caller,
             base @ (Base::Comm | Base::Current | Base::Pid) => base,
             _ => return None,
         };

@@ -15,7 +15,8 @@ use kernel::{
 
 use ktrace::{
     module::Module,
-    symbol, //
+    symbol,
+    trace_event::prepare_callers, //
 };
 use probe::{
     arch,
@@ -185,13 +186,18 @@ impl<'a> Resolved<'a> {
 
     /// The entry data that the probe needs. `ENOMEM`.
     pub(crate) fn entry_layout(&self) -> Result<EntryLayout> {
+        EntryLayout::of(self.values())
+    }
+
+    /// The arguments, the keys and values, and the operands of the condition.
+    fn values(&self) -> impl Iterator<Item = &Argument<'a>> {
         let operands = self
             .comparisons
             .iter()
             .map(|comparison| &comparison.operand);
         let counted = self.counted.iter().flat_map(KeysAndValues::arguments);
         let clauses = Iterator::chain(counted, operands);
-        EntryLayout::of(Iterator::chain(self.arguments.iter(), clauses))
+        Iterator::chain(self.arguments.iter(), clauses)
     }
 }
 
@@ -241,6 +247,9 @@ impl Compiled {
             needs: Needs::default(),
             going,
         };
+        if resolved.values().any(Argument::reads_caller) {
+            prepare_callers();
+        }
         match source {
             Source::Kernel => {}
             Source::Module(module) => resolver.needs.add(module.try_into()?)?,

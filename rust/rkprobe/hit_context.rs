@@ -119,6 +119,11 @@ impl<R: RegisterFile, K: CallValues> Context for HitContext<R, K> {
     }
 
     #[inline(always)]
+    fn caller(&self) -> u64 {
+        self.state.caller() as u64
+    }
+
+    #[inline(always)]
     fn exit(&self) -> u64 {
         self.values.exit()
     }

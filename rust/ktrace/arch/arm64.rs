@@ -39,7 +39,8 @@ use probe::{
             PT_REGS_BYTES,
             STACK_POINTER, //
         },
-        Register, //
+        Register,
+        Slot, //
     },
     insn::{
         arm64::Class,
@@ -295,8 +296,15 @@ pub(crate) fn callers(
     0
 }
 
+/// The place of the return address, at the first instruction of a function and at one that returns.
+pub(crate) const RETURN_ADDRESS: Slot = Slot::Register(LINK);
+
+/// The register that the kernel knows a call by, at the same instructions: see
+/// [`true_caller`](super::true_caller).
+pub(crate) const CALL_PLACE: Register = FRAME_POINTER;
+
 /// Returns `address`: the walk from the handler finds the caller.
-pub(crate) fn true_caller(
+pub(crate) fn true_caller_at_return(
     _registers: impl RegisterFile,
     address: usize,
     _code: &ReturnCode,

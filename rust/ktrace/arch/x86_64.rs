@@ -26,11 +26,15 @@ use kernel::{
 };
 
 use probe::{
-    arch::x86_64::{
-        register,
-        PT_REGS_BYTES,
-        REGISTERS,
-        STACK_POINTER, //
+    arch::{
+        x86_64::{
+            register,
+            PT_REGS_BYTES,
+            REGISTERS,
+            STACK_POINTER, //
+        },
+        Register,
+        Slot, //
     },
     types::Width, //
 };
@@ -335,20 +339,26 @@ pub(crate) fn callers(
     len.min(to.len())
 }
 
-/// The address that a function returns to, if return probes have replaced it by `address`. The
-/// registers are those after the return. Returns `address` otherwise.
-pub(crate) fn true_caller(
+/// The place of the return address, at the first instruction of a function and at one that returns.
+pub(crate) const RETURN_ADDRESS: Slot = Slot::Stack(0);
+
+/// The register that the kernel knows a call by, at the same instructions: see
+/// [`true_caller`](super::true_caller).
+pub(crate) const CALL_PLACE: Register = STACK_POINTER;
+
+/// As [`true_caller`](super::true_caller) does. The registers are those after the return.
+pub(crate) fn true_caller_at_return(
     registers: impl RegisterFile,
     address: usize,
     code: &ReturnCode,
 ) -> usize {
-    // SAFETY: C only reads the lists of calls of the current task, which no other task changes. An
-    // interrupt leaves them as they were.
-    unsafe { ktrace_true_caller(address, registers.get(STACK_POINTER), code) }
+    let place = registers.get(STACK_POINTER);
+    let place = place.wrapping_sub(size_of::<usize>() as u64);
+    super::true_caller(address, place, code)
 }
 
 /// The frame pointer, or the register that a function uses instead of it.
-const FRAME_POINTER: probe::arch::Register = match register("bp") {
+const FRAME_POINTER: Register = match register("bp") {
     Some(register) => register,
     None => panic!("there is no such register"),
 };
@@ -467,7 +477,6 @@ assert_offsets! {
 
 extern "C" {
     fn ktrace_landing_pads_match(endbr: u32, sealed: u32) -> bool;
-    fn ktrace_true_caller(address: usize, sp: u64, code: &ReturnCode) -> usize;
     fn ktrace_callers(
         ip: usize,
         sp: u64,

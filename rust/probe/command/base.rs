@@ -59,6 +59,8 @@ pub(super) enum WrittenBase {
     Comm,
     /// `$elapsed`.
     Elapsed,
+    /// `$caller`.
+    Caller,
     /// `$exit`.
     Exit,
     /// `$addr`.
@@ -109,6 +111,7 @@ impl WrittenBase {
             | Self::Argument(_)
             | Self::Comm
             | Self::Elapsed
+            | Self::Caller
             | Self::Exit
             | Self::Watched
             | Self::Parameter
@@ -144,6 +147,7 @@ fn variable(name: &str, at: usize) -> Result<WrittenBase, ArgumentError> {
     match name {
         "comm" | "COMM" => return Ok(WrittenBase::Comm),
         "elapsed" => return Ok(WrittenBase::Elapsed),
+        "caller" => return Ok(WrittenBase::Caller),
         "exit" => return Ok(WrittenBase::Exit),
         "addr" => return Ok(WrittenBase::Watched),
         "parameter" => return Ok(WrittenBase::Parameter),

@@ -41,7 +41,7 @@ pub enum ProbePoint {
 /// Whether a variable can be used at a point. If not, the error of an argument that uses it.
 type Usable = Result<(), ErrorKind>;
 
-/// The place of the arguments of a function at a point.
+/// The place of the arguments of a function, and of its return address, at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentPlace {
     /// In the registers and on the stack of the hit. `$arg1` is the argument with this index.
@@ -61,6 +61,8 @@ pub(super) struct Variables {
     pub(super) retval: Usable,
     /// `$elapsed`.
     pub(super) elapsed: Usable,
+    /// `$caller`.
+    pub(super) caller: Result<ArgumentPlace, ErrorKind>,
     /// `$exit`.
     pub(super) exit: Usable,
     /// `$addr`.
@@ -79,6 +81,7 @@ const COMMON: Variables = Variables {
     names: Err(ErrorKind::NosupBtfarg),
     retval: Err(ErrorKind::RetvalOnProbe),
     elapsed: Err(ErrorKind::ElapsedOnProbe),
+    caller: Err(ErrorKind::CallerInside),
     exit: Err(ErrorKind::ExitOnProbe),
     watched: Err(ErrorKind::BadVar),
     object: Err(ErrorKind::ObjOnProbe),
@@ -95,6 +98,7 @@ impl ProbePoint {
             Self::Entry => Variables {
                 arguments: Ok(ArgumentPlace::Call(0)),
                 names: Ok(()),
+                caller: Ok(ArgumentPlace::Call(0)),
                 ..COMMON
             },
             // The first argument of the tracepoint's function is data of the probe.
@@ -108,6 +112,7 @@ impl ProbePoint {
                 names: Ok(()),
                 retval: Ok(()),
                 elapsed: Ok(()),
+                caller: Ok(ArgumentPlace::EntryData),
                 ..COMMON
             },
             Self::Path => Variables {
@@ -119,6 +124,7 @@ impl ProbePoint {
                 names: Ok(()),
                 retval: Ok(()),
                 elapsed: Err(ErrorKind::EntryOnRetinsn),
+                caller: Ok(ArgumentPlace::Call(0)),
                 exit: Ok(()),
                 ..COMMON
             },
@@ -128,6 +134,7 @@ impl ProbePoint {
             },
             Self::Object { of_changes } => Variables {
                 arguments: Ok(ArgumentPlace::Call(0)),
+                caller: Ok(ArgumentPlace::Call(0)),
                 object: Ok(()),
                 parameter: Ok(()),
                 unchanged: if of_changes {
@@ -141,6 +148,7 @@ impl ProbePoint {
                 arguments: Ok(ArgumentPlace::EntryData),
                 retval: Ok(()),
                 elapsed: Ok(()),
+                caller: Ok(ArgumentPlace::EntryData),
                 ..Self::Object { of_changes }.variables()
             },
         }

@@ -134,6 +134,11 @@ impl<'b> BaseResolver<'b> {
             },
             WrittenBase::Comm => Base::Comm,
             WrittenBase::Elapsed => usable(variables.elapsed, Base::Elapsed)?,
+            WrittenBase::Caller => match variables.caller {
+                Ok(ArgumentPlace::Call(_)) => Base::Caller,
+                Ok(ArgumentPlace::EntryData) => Base::EntryCaller,
+                Err(kind) => return error(kind),
+            },
             WrittenBase::Exit => usable(variables.exit, Base::Exit)?,
             WrittenBase::Watched => usable(variables.watched, Base::Watched)?,
             WrittenBase::Parameter => usable(variables.parameter, Base::Parameter)?,

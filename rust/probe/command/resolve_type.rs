@@ -120,6 +120,7 @@ pub(super) fn resolve_type(
                 (Some(_), _) => reads == Some(Space::Kernel),
                 (None, Base::Register(_) | Base::Stack(_)) => true,
                 (None, Base::Argument(_) | Base::ReturnValue | Base::Field(_)) => true,
+                (None, Base::Caller | Base::EntryCaller) => true,
                 (None, _) => false,
             };
             if !is_value {

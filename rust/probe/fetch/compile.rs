@@ -86,6 +86,8 @@ pub fn compile<R: Resolver>(
         Base::EntryArgument(n) => Load::EntryData(resolver.entry_index(EntryArgument::nth(n))?),
         Base::ReturnValue => Load::Register(current::RETURN_VALUE),
         Base::Elapsed => Load::Elapsed,
+        Base::Caller => Load::Caller,
+        Base::EntryCaller => Load::EntryData(resolver.entry_index(EntryArgument::CALLER)?),
         Base::Exit => Load::Exit,
         Base::Path => Load::Path,
         Base::Blocks => Load::Blocks,

@@ -58,6 +58,9 @@ pub trait Context {
         0
     }
 
+    /// The address that the function returns to, at its entry or at an instruction that returns.
+    fn caller(&self) -> u64;
+
     /// The address of the return instruction. Only the programs of probes on return instructions
     /// and of paths use this method.
     #[inline(always)]
@@ -178,6 +181,11 @@ impl<C: Context> Context for &C {
     #[inline(always)]
     fn elapsed(&self) -> u64 {
         (**self).elapsed()
+    }
+
+    #[inline(always)]
+    fn caller(&self) -> u64 {
+        (**self).caller()
     }
 
     #[inline(always)]

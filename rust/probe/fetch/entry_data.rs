@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entry data: the arguments that a return probe saves at the entry of a call.
+//! Entry data: the arguments and the return address that a return probe saves at the entry of a
+//! call.
 //!
 //! C: `store_trace_entry_data()` in `kernel/trace/trace_probe.c`.
 
@@ -17,22 +18,26 @@ use crate::{
 
 use super::context::Context;
 
-/// An argument that a return probe saves at the entry of a call.
+/// A value that a return probe saves at the entry of a call: an argument, or the return address.
 ///
 /// C: `struct probe_entry_arg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryArgument(Slot);
+pub struct EntryArgument(Option<Slot>);
 
 impl EntryArgument {
+    /// The address that the function returns to.
+    pub(super) const CALLER: Self = Self(None);
+
     /// The argument `n` of the function, counted from 0.
     pub(super) fn nth(n: u16) -> Self {
-        Self(current::argument(n))
+        Self(Some(current::argument(n)))
     }
 
     /// The entry argument that a fetch argument needs. `None` if it needs none.
     pub fn of(argument: &Argument<'_>) -> Option<Self> {
         match argument.fetch.base {
             Base::EntryArgument(n) => Some(Self::nth(n)),
+            Base::EntryCaller => Some(Self::CALLER),
             _ => None,
         }
     }
@@ -45,7 +50,7 @@ impl EntryArgument {
 #[inline(always)]
 pub fn save_entry_data<C: Context + Copy>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {
     for (word, argument) in to.iter_mut().zip(arguments) {
-        let Slot::Register(register) = argument.0 else {
+        let Some(Slot::Register(register)) = argument.0 else {
             // This is a tail call, so that this function need not save registers.
             return save_any_entry_data(arguments, ctx, to);
         };
@@ -53,14 +58,15 @@ pub fn save_entry_data<C: Context + Copy>(arguments: &[EntryArgument], ctx: C, t
     }
 }
 
-/// Saves arguments as [`save_entry_data`] does, including arguments on the stack.
+/// Saves arguments as [`save_entry_data`] does, including those that are not in registers.
 #[cold]
 #[inline(never)]
 fn save_any_entry_data<C: Context>(arguments: &[EntryArgument], ctx: C, to: &mut [u64]) {
     for (word, argument) in to.iter_mut().zip(arguments) {
         *word = match argument.0 {
-            Slot::Register(register) => ctx.register(register),
-            Slot::Stack(n) => ctx.stack(n),
+            Some(Slot::Register(register)) => ctx.register(register),
+            Some(Slot::Stack(n)) => ctx.stack(n),
+            None => ctx.caller(),
         };
     }
 }

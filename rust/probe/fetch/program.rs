@@ -193,6 +193,7 @@ pub(super) enum Load {
     Stack(u16),
     EntryData(u8),
     Elapsed,
+    Caller,
     Exit,
     /// The text of a path.
     Path,

@@ -315,6 +315,7 @@ impl GenericFetch {
             Load::Stack(n) => ctx.stack(n),
             Load::EntryData(index) => ctx.entry_data(index),
             Load::Elapsed => ctx.elapsed(),
+            Load::Caller => ctx.caller(),
             Load::Exit => ctx.exit(),
             Load::Path => ctx.path(),
             Load::Blocks => ctx.blocks(),

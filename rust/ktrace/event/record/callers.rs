@@ -10,6 +10,8 @@ use kernel::{
     },
 };
 
+use probe::arch::Slot;
+
 use crate::{
     arch::{
         self,
@@ -17,7 +19,10 @@ use crate::{
     },
     hit::{
         atomic::read_once,
-        registers::RegisterFile,
+        registers::{
+            self,
+            RegisterFile, //
+        },
         stack, //
     },
     modules::module,
@@ -41,7 +46,8 @@ const RETURN_CODE_NAMES: [&CStr; 2] = [arch::RETURN_TRAMPOLINE, c"return_to_hand
 /// This code: start and end, or 0.
 static RETURN_CODE: [[Atomic<usize>; 2]; 2] = [const { [const { Atomic::new(0) }; 2] }; 2];
 
-/// Finds what makes [`State::callers`](super::origin::State::callers) fast and exact at returns.
+/// Finds what makes [`State::callers`](super::origin::State::callers) fast and exact at returns,
+/// and what [`State::caller`](super::origin::State::caller) needs in calls with return probes.
 ///
 /// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps.
 #[export_name = "ktrace_own_prepare_callers"]
@@ -64,10 +70,24 @@ fn is_return_code(address: usize) -> bool {
 
 /// The addresses at which this code starts.
 fn return_code() -> ReturnCode {
-    let [[rethook, _], [graph, _]] = &RETURN_CODE;
+    let [[kretprobe, _], [graph, _]] = &RETURN_CODE;
     ReturnCode {
-        rethook: read_once(rethook),
+        kretprobe: read_once(kretprobe),
         graph: read_once(graph),
+    }
+}
+
+/// The address that a function returns to, if these are its registers at its entry or at an
+/// instruction that returns. Any context.
+#[inline(never)]
+pub(super) fn caller(registers: impl RegisterFile) -> usize {
+    let address = match arch::RETURN_ADDRESS {
+        Slot::Register(register) => registers.get(register),
+        Slot::Stack(n) => registers::stack(registers, n),
+    } as usize;
+    match is_return_code(address) {
+        true => arch::true_caller(address, registers.get(arch::CALL_PLACE), &return_code()),
+        false => address,
     }
 }
 
@@ -114,7 +134,7 @@ fn callers_at_probe(registers: impl RegisterFile, probe: usize, room: &mut [usiz
 fn callers_at_return(registers: impl RegisterFile, caller: usize, room: &mut [usize]) -> &[usize] {
     // Another return probe of the function may have the true caller.
     let code = return_code();
-    let caller = arch::true_caller(registers, caller, &code);
+    let caller = arch::true_caller_at_return(registers, caller, &code);
     let is_known = !is_return_code(caller);
     if let Some((first, rest)) = room
         .get_mut(..MAX_CALLERS)

@@ -32,7 +32,10 @@ use crate::{
     },
 };
 
-use super::callers::callers;
+use super::callers::{
+    caller,
+    callers, //
+};
 
 /// A hit of a probe, in its handler: [`kprobe::Hit`](crate::kprobe::Hit) or
 /// [`function::Call`](crate::function::Call).
@@ -77,6 +80,15 @@ impl<R: RegisterFile> State<R> {
     #[inline(always)]
     pub fn stack(&self, n: u16) -> u64 {
         registers::stack(self.registers, n)
+    }
+
+    /// The address that the function returns to, at its entry or at an instruction that returns.
+    /// Elsewhere, the value is meaningless.
+    ///
+    /// A return probe of the function replaces this address by that of the kernel's code. After
+    /// [`prepare_callers`](super::callers::prepare_callers), this method finds the replaced one.
+    pub fn caller(&self) -> usize {
+        caller(self.registers)
     }
 
     /// Writes the addresses of the callers to `to`, the innermost first, and 0 after the last one.

@@ -380,6 +380,10 @@ impl Context for Machine<'_> {
         self.word(8)
     }
 
+    fn caller(&self) -> u64 {
+        self.word(9)
+    }
+
     fn exit(&self) -> u64 {
         self.word(3)
     }

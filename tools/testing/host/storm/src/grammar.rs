@@ -208,7 +208,12 @@ const ENTRY: [&str; 7] = [
     "size=(inode)((file)$arg1->f_inode)->i_size",
     "(file)$arg1->*",
 ];
-const RETURN: [&str; 3] = ["ret=$retval", "r=$retval:s32", "ns=$elapsed"];
+const RETURN: [&str; 4] = [
+    "ret=$retval",
+    "r=$retval:s32",
+    "ns=$elapsed",
+    "from=$caller:symbol",
+];
 const STRANGE_HEADS: [&str; 16] = [
     "q:s0/e0",
     "p100:s0/e0",

@@ -595,6 +595,8 @@ fn a_return_has_typecasts_of_its_value_and_of_its_entry() {
         &[
             ("(dentry)$retval->len", returned, &[k(20)], S32),
             ("(dentry)$exit->len", Base::Exit, &[k(20)], S32),
+            ("$caller", Base::Caller, &[], X64),
+            ("$caller:symstr", Base::Caller, &[], FetchType::Symstr),
         ],
     );
     // The value that is returned makes it a probe of the exit.

@@ -844,6 +844,8 @@ fn each_kind_of_probe_has_conditions() {
     for line in [
         "p vfs_read if %di == 1",
         "p vfs_read+4 if %di == 1",
+        "p vfs_read if $caller == 1",
+        "r vfs_read if $caller == 1",
         "p show%all if %di == 1",
         "r vfs_read if $retval == 1 && $elapsed > 5",
         "p vfs_read%retinsn if $exit == 1",

@@ -135,6 +135,7 @@ const CASES: &[Case] = &[
     ("e a/b ^$arg1", BadVar, EINVAL),
     ("e a/b ^$arg*", BadVar, EINVAL),
     ("e a/b ^$elapsed", BadVar, EINVAL),
+    ("e a/b ^$caller", BadVar, EINVAL),
     ("e a/b ^$exit", BadVar, EINVAL),
     ("e a/b ^$common_pid", BadVar, EINVAL),
     ("e a/b $pid:^%pd", BadType, EINVAL),

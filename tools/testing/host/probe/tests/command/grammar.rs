@@ -387,6 +387,7 @@ fn parts() -> impl Strategy<Value = String> {
         "$comm",
         "$stack3",
         "$elapsed",
+        "$caller",
         "$exit",
         "%di",
         "@sym",

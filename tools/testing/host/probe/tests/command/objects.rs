@@ -293,6 +293,7 @@ fn variables() {
             Err((RetvalOnProbe, 3)),
             Ok(Base::ReturnValue),
         ),
+        ("$caller", Ok(Base::Caller), Ok(Base::EntryCaller)),
         ("$exit", Err((ExitOnProbe, 0)), Err((ExitOnProbe, 0))),
         ("name", Err((NosupBtfarg, 0)), Err((NosupBtfarg, 0))),
         ("%ax", Err((BadVar, 0)), Err((BadVar, 0))),

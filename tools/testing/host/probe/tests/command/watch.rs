@@ -82,6 +82,7 @@ const ERRORS: &[Case] = &[
     ("w w@jiffies ^$arg*", NofentryArgs, EINVAL),
     ("w w@jiffies ^$retval", RetvalOnProbe, EINVAL),
     ("w w@jiffies ^$elapsed", ElapsedOnProbe, EINVAL),
+    ("w w@jiffies ^$caller", CallerInside, EINVAL),
     ("w w@jiffies ^$exit", ExitOnProbe, EINVAL),
     ("w w@jiffies ^$addrs", BadVar, EINVAL),
     ("w w@jiffies ^$value", BadVar, EINVAL),

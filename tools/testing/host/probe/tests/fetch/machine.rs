@@ -57,6 +57,7 @@ pub struct Machine {
     /// How long the call took.
     pub elapsed: u64,
     /// By which instruction the function returns.
+    pub caller: u64,
     pub exit: u64,
     /// The text of the path that it took, and the number of blocks in it.
     pub path: u64,
@@ -217,6 +218,10 @@ impl Context for Machine {
 
     fn elapsed(&self) -> u64 {
         self.elapsed
+    }
+
+    fn caller(&self) -> u64 {
+        self.caller
     }
 
     fn exit(&self) -> u64 {

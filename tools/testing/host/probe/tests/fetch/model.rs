@@ -103,6 +103,8 @@ fn base() -> impl Strategy<Value = Base<'static>> {
         Just(Base::Comm),
         Just(Base::Current),
         Just(Base::Elapsed),
+        Just(Base::Caller),
+        Just(Base::EntryCaller),
         Just(Base::Exit),
         Just(Base::Path),
         Just(Base::Blocks),
@@ -171,12 +173,14 @@ prop_compose! {
         machine.exit = values[41];
         machine.path = values[44];
         machine.blocks = values[45];
+        machine.caller = values[46];
         machine.watched = values[43];
         let mut entry = Machine::new();
         for (name, value) in ["di", "si", "dx", "cx", "r8", "r9"].iter().zip(&values[21..]) {
             entry.set(name, *value);
         }
         entry.stack = values[30..40].to_vec();
+        entry.caller = values[47];
         machine.entry = Some(Box::new(entry));
         machine
     }
@@ -249,6 +253,8 @@ impl Model<'_> {
             Base::EntryArgument(n) => argument(self.machine.entry.as_ref().unwrap(), n),
             Base::ReturnValue => register("ax"),
             Base::Elapsed => self.machine.elapsed,
+            Base::Caller => self.machine.caller,
+            Base::EntryCaller => self.machine.entry.as_ref().unwrap().caller,
             Base::Exit => self.machine.exit,
             Base::Path => self.machine.path,
             Base::Blocks => self.machine.blocks,

@@ -27,6 +27,7 @@ fn machine() -> Machine {
     machine.comm = 0x9000;
     machine.current = 0xa000;
     machine.elapsed = 0x1234;
+    machine.caller = 0x1357;
     machine.exit = 0x4321;
     machine.path = 0xb000;
     machine.blocks = 0x77;
@@ -55,6 +56,7 @@ fn every_base_gives_its_value() {
         (Base::Comm, 0x9000),
         (Base::Current, 0xa000),
         (Base::Elapsed, 0x1234),
+        (Base::Caller, 0x1357),
         (Base::Exit, 0x4321),
         (Base::Path, 0xb000),
         (Base::Blocks, 0x77),
