@@ -27,7 +27,7 @@ struct pt_regs *ktrace_get_regs(struct ftrace_regs *fregs)
 
 struct pt_regs *ktrace_place_regs(struct pt_regs *room, unsigned long code, unsigned long frame);
 
-/* The code to which a function with a return probe returns: of kretprobes, and of function graphs. */
+/* The code to which a function with a return probe returns: of kretprobes, of function graphs. */
 struct ktrace_return_code {
 	unsigned long kretprobe;
 	unsigned long graph;
@@ -85,9 +85,9 @@ static unsigned long ktrace_graph_caller(u64 place, unsigned long graph)
 NOKPROBE_SYMBOL(ktrace_graph_caller);
 
 /*
- * The address that a function returns to. @address is the one that it would return to. @place is what
- * the kernel knows the call by: on x86-64 the place of the return address on the stack, on arm64 the
- * frame pointer at the entry.
+ * The address that a function returns to. @address is the one that it would return to. @place is
+ * what the kernel knows the call by: on x86-64 the place of the return address on the stack, on
+ * arm64 the frame pointer at the entry.
  *
  * If both a kretprobe and a function graph have replaced it, the kernel's unwinder finds the first
  * one only if the kretprobe was first. And it reads the place on the stack, which an interrupt may
