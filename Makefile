@@ -128,7 +128,7 @@ vm: $(module) setup
 
 .PHONY: shell
 shell: $(module) setup
-	@$(vm)
+	@$(vm) --add scripts/vm-workload:/run/vm/bin/workload
 
 # KDIR needs the tools that run a virtual machine, but no kernel.
 .PHONY: setup
