@@ -508,7 +508,12 @@ impl Context {
     /// Whether the run ends now: by a signal, by its time, or because those that it traces have ended.
     pub fn is_over(&self) -> bool {
         // Ctrl-C ends both the command and the run.
-        if sys::is_interrupted() || self.time.end().is_some_and(|end| Instant::now() >= end) {
+        let is_interrupted = sys::is_interrupted();
+        if is_interrupted || self.time.end().is_some_and(|end| Instant::now() >= end) {
+            if is_interrupted && self.is_terminal && !self.is_ended.get() {
+                // The terminal shows ^C, which would shift the first line of the answer.
+                let _ = self.print_as_is("\n");
+            }
             self.end();
             return true;
         }

@@ -50,8 +50,10 @@ use crate::{
     failure::Result, //
 };
 
-/// What the user can press.
+/// The keys for a table.
 const HELP: &str = "q quit  p pause  s sort  r reverse  / filter  Enter open";
+/// The keys for an open row.
+const HELP_OPEN: &str = "q quit  p pause  Up Down scroll  Enter back";
 /// The widest column of text.
 const MAX_TEXT: usize = 60;
 
@@ -198,7 +200,7 @@ impl View {
             KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
             KeyCode::Char('s') | KeyCode::Right => self.change_order(1),
             KeyCode::Char('S') | KeyCode::Left => self.change_order(self.columns.len()),
-            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('/') if self.open.is_none() => self.is_typing = true,
             KeyCode::Esc => match self.open.take() {
                 Some(_) => {}
                 None => self.filter.clear(),
@@ -253,47 +255,58 @@ impl View {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        frame.render_widget(Line::styled(self.head(head.width.into()), bold), head);
         frame.render_widget(Paragraph::new(&*self.answer.note), note);
-        let foot_text = match self.is_typing {
+        let mut foot_text = match self.is_typing {
             true => format!("/{}_", self.filter),
             false => HELP.into(),
         };
-        let dim = Style::new().add_modifier(Modifier::DIM);
-        frame.render_widget(Line::styled(foot_text, dim), foot);
+        let mut state = self.order_text();
         match (details, &mut self.open) {
             (Some(details), Some((_, first))) => {
                 let count = details.lines().count() as u16;
                 *first = (*first).min(count.saturating_sub(middle.height));
                 let text = Text::raw(details.to_string());
                 frame.render_widget(Paragraph::new(text).scroll((*first, 0)), middle);
+                foot_text = HELP_OPEN.into();
+                state.clear();
+                if count > middle.height {
+                    let last = *first + middle.height;
+                    state = format!("  lines {}-{last} of {count}", *first + 1);
+                }
             }
             _ => {
                 let visible = self.visible();
-                let mut state = TableState::default();
-                state.select((!visible.is_empty()).then_some(self.cursor));
+                let mut selected = TableState::default();
+                selected.select((!visible.is_empty()).then_some(self.cursor));
                 let table = self.table(&visible, middle.width.into());
-                frame.render_stateful_widget(table, middle, &mut state);
+                frame.render_stateful_widget(table, middle, &mut selected);
             }
         }
+        if self.is_paused {
+            state += "  PAUSED";
+        }
+        // The title is shortened, and not the state.
+        let room = usize::from(head.width).saturating_sub(state.chars().count());
+        let head_text = shorten(&self.title, room.max(1)) + &state;
+        frame.render_widget(Line::styled(head_text, bold), head);
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        frame.render_widget(Line::styled(foot_text, dim), foot);
     }
 
-    /// The first line: the title, as far as it has room, and what is shown.
-    fn head(&self, width: usize) -> String {
+    /// The number of the rows in the table, and their order.
+    fn order_text(&self) -> String {
         let (all, visible) = (self.answer.rows.len(), self.visible().len());
-        let mut head = format!("  {visible} row{}", if visible == 1 { "" } else { "s" });
+        let mut text = format!("  {visible} row{}", if visible == 1 { "" } else { "s" });
         if visible < all {
-            head += &format!(" of {all}, with {}", self.filter);
+            text += &format!(" of {all}, with {}", self.filter);
         }
         if let Some(column) = self.sort {
-            head += &format!("  by {}", self.columns[column]);
+            text += &format!("  by {}", self.columns[column]);
         }
-        for (is_on, word) in [(self.is_reversed, "reversed"), (self.is_paused, "PAUSED")] {
-            if is_on {
-                head += &format!("  {word}");
-            }
+        if self.is_reversed {
+            text += "  reversed";
         }
-        shorten(&self.title, width.saturating_sub(head.len()).max(1)) + &head
+        text
     }
 
     fn table(&self, visible: &[usize], width: usize) -> Table<'static> {
@@ -522,8 +535,15 @@ mod tests {
         view.update(rows(&[(50, "vfs_open"), (40, "ksys")]));
         assert_eq!(view.open(), Some(0));
         let lines = screen(&mut view, Some("a stack\n  f\n  g\n"));
-        assert_eq!(&lines[1..4], ["a stack", "  f", "  g"]);
-        press(&mut view, "\x1b");
+        assert_eq!(&lines[..4], ["count 'vfs_*'", "a stack", "  f", "  g"]);
+        assert_eq!(lines[6], HELP_OPEN[..40]);
+        press(&mut view, "/>p");
+        let lines = screen(&mut view, Some("a stack\n  f\n  g\n  h\n  i\n  j\n"));
+        assert_eq!(
+            (&*lines[0], &*lines[1]),
+            ("count 'vfs_*'  lines 2-6 of 6  PAUSED", "  f")
+        );
+        press(&mut view, "p\x1b");
         assert_eq!(view.open(), None);
         view.update(Rows::default());
         assert_eq!(view.cursor, 0);
