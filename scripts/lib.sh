@@ -48,7 +48,7 @@ is_foreign() { [ "$arch" != "$host" ]; }
 default_kernel="*+deb13-$arch"
 
 # The programs of the virtual machines.
-guest_packages=(busybox-static iproute2 procps less strace zstd linux-perf trace-cmd bpftool bpftrace)
+guest_packages=(busybox-static iproute2 procps less strace tmux zstd linux-perf trace-cmd bpftool bpftrace)
 
 # A toolroot is a root file system of one suite. It contains the tools that built the suite's kernels, and the tools
 # that run them. The suite determines the versions of the tools. Each list of packages has its own toolroot.
