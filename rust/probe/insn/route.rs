@@ -40,8 +40,8 @@ use core::ops::Range;
 
 use super::blocks::Block;
 
-/// A jump that the text of a function does not show: the kernel makes a call go on elsewhere after a
-/// fault, or it replaces an instruction by a jump or a jump by none.
+/// A jump that the text of a function does not show: the kernel makes a call go on elsewhere after
+/// a fault, or it replaces an instruction by a jump or a jump by none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnseenJump {
     /// The address of the instruction that faults or is replaced.
@@ -175,9 +175,12 @@ pub struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Plans for the blocks of a function, of which the first one is its entry. `leaves` tells
-    /// whether a call can end with a block: one that never returns leads to nothing. `jumps` may be of other functions, too. `nodes` must have a node for each block,
-    /// [`Node::EMPTY`], and `firsts` [`words`](Route::words), all 0. `None` if it has not, or if
-    /// there are as many blocks as `u16` has values. Process context.
+    /// whether a call can end with a block: one that never returns leads to nothing. `jumps` may be
+    /// of other functions, too.
+    ///
+    /// `nodes` must have a node for each block, [`Node::EMPTY`], and `firsts`
+    /// [`words`](Route::words), all 0. `None` if it has not, or if there are as many blocks as
+    /// `u16` has values. Process context.
     pub fn new(
         blocks: &'a [Block],
         leaves: impl Fn(&Block) -> bool,
