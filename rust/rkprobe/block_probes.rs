@@ -100,6 +100,27 @@ impl OwnedRoute {
     }
 }
 
+/// Whether a probe on this block keeps the kernel from replacing it by a part of a jump.
+///
+/// On x86-64, the kernel replaces the breakpoint of a kprobe by a jump of five bytes, which can
+/// reach into the next block. It does so only if no jump leads between these bytes, but it looks
+/// for jumps only in the symbol of the kprobe, and not in parts that the compiler has moved away.
+/// It never replaces an instruction that has a kprobe of its own. C: `can_optimize()`,
+/// `arch_check_optimized_kprobe()`.
+fn guards(blocks: &[Block], block: &Block) -> bool {
+    const JUMP: u64 = 5;
+
+    let symbol = |block: &Block| symbol::extent(block.address as usize).map(|(start, _)| start);
+    let is_near = |before: &Block| {
+        let distance = block.address.wrapping_sub(before.address);
+        (1..JUMP).contains(&distance)
+    };
+    let mut from = blocks
+        .iter()
+        .filter(|from| from.target == Some(block.address));
+    blocks.iter().any(is_near) && from.any(|from| symbol(from) != symbol(block))
+}
+
 impl<P> BlockProbes<P> {
     /// Registers disabled probes on the wanted blocks of the function at `target`, if the kernel
     /// allows to probe them. `new` makes an empty batch, and `add` adds a probe on a block to it,
@@ -203,6 +224,11 @@ impl<P> BlockProbes<P> {
             left.any(|exit| (block.address..=block.last).contains(&exit.address))
         };
         let mut plan = Plan::new(blocks, leaves, jumps, &mut nodes, &mut firsts).ok_or(EINVAL)?;
+        for (index, block) in blocks.iter().enumerate() {
+            if guards(blocks, block) {
+                plan.keep(index);
+            }
+        }
         let mut is_complete = false;
         while !is_complete {
             is_complete = true;

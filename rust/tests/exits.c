@@ -48,6 +48,7 @@ asmlinkage long exits_bad_call(long n);
 asmlinkage long exits_no_probe(long n);
 asmlinkage long exits_noinstr(long n);
 #ifdef CONFIG_X86_64
+asmlinkage long exits_short(long n);
 asmlinkage long exits_ret_int3(long n);
 asmlinkage long exits_thunk(long n);
 asmlinkage long exits_thunk_prefix(long n);
@@ -297,6 +298,7 @@ static const struct {
 	FUNCTION(no_probe),
 	FUNCTION(noinstr),
 #ifdef CONFIG_X86_64
+	FUNCTION(short),
 	FUNCTION(ret_int3),
 	FUNCTION(thunk),
 #ifdef CONFIG_MITIGATION_RETHUNK

@@ -210,6 +210,26 @@ SYM_FUNC_START_LOCAL(exits_half_cold.cold)
 SYM_FUNC_END(exits_half_cold.cold)
 .popsection
 
+/* The jump back from the cold part leads between the bytes of the block of two bytes and the next. */
+FUNC_START(exits_short)
+	xor	%eax, %eax
+	test	%rdi, %rdi
+	je	exits_short.cold
+1:	dec	%rdi
+	jns	1b
+	mov	%edi, %eax
+.Lshort:
+	lea	7(%rax), %rax
+	RET
+SYM_FUNC_END(exits_short)
+
+.pushsection .text.unlikely, "ax"
+SYM_FUNC_START_LOCAL(exits_short.cold)
+	mov	$3, %eax
+	jmp	.Lshort
+SYM_FUNC_END(exits_short.cold)
+.popsection
+
 /* Functions that do not return. No code calls them. */
 
 FUNC_START_DIRECT(exits_never)
