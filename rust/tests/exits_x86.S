@@ -210,7 +210,7 @@ SYM_FUNC_START_LOCAL(exits_half_cold.cold)
 SYM_FUNC_END(exits_half_cold.cold)
 .popsection
 
-/* The jump back from the cold part leads between the bytes of the block of two bytes and the next. */
+/* The jump back from the cold part leads behind the block of two bytes. */
 FUNC_START(exits_short)
 	xor	%eax, %eax
 	test	%rdi, %rdi
