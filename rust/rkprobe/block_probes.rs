@@ -107,7 +107,7 @@ impl OwnedRoute {
 /// for jumps only in the symbol of the kprobe, and not in parts that the compiler has moved away.
 /// It never replaces an instruction that has a kprobe of its own. C: `can_optimize()`,
 /// `arch_check_optimized_kprobe()`.
-fn guards(blocks: &[Block], block: &Block) -> bool {
+fn guards<'a>(mut blocks: impl Iterator<Item = &'a Block> + Clone, block: &Block) -> bool {
     const JUMP: u64 = 5;
 
     let symbol = |block: &Block| symbol::extent(block.address as usize).map(|(start, _)| start);
@@ -115,22 +115,21 @@ fn guards(blocks: &[Block], block: &Block) -> bool {
         let distance = block.address.wrapping_sub(before.address);
         (1..JUMP).contains(&distance)
     };
-    let mut from = blocks
-        .iter()
-        .filter(|from| from.target == Some(block.address));
-    blocks.iter().any(is_near) && from.any(|from| symbol(from) != symbol(block))
+    let leads_there = |from: &Block| from.target == Some(block.address);
+    blocks.clone().any(is_near)
+        && blocks.any(|from| leads_there(from) && symbol(from) != symbol(block))
 }
 
 impl<P> BlockProbes<P> {
     /// Registers disabled probes on the wanted blocks of the function at `target`, if the kernel
     /// allows to probe them. `new` makes an empty batch, and `add` adds a probe on a block to it,
-    /// with the address of the probe at the entry, and the index of the block, counted from 0.
-    /// Process context; sleeps.
+    /// with whether the probe must stay armed while others are, and the index of the block, counted
+    /// from 0. Process context; sleeps.
     pub(crate) fn register_disabled(
         target: kprobe::Target<'_>,
         wanted: Wanted,
         new: impl Fn() -> Result<P>,
-        add: impl Fn(&mut P, usize, usize, &Block) -> Result,
+        add: impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
         if !IS_BUILT {
             return Err(Refusal::NotBuilt);
@@ -152,7 +151,7 @@ impl<P> BlockProbes<P> {
         target: kprobe::Target<'_>,
         wanted: Wanted,
         probes: P,
-        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
+        add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
         let address = match target {
             kprobe::Target::Symbol(name, offset) => {
@@ -211,7 +210,7 @@ impl<P> BlockProbes<P> {
         exits: &Exits,
         blocks: &[Block],
         jumps: &[UnseenJump],
-        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
+        add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result {
         let len = blocks.len();
         let mut nodes = KVVec::from_elem(Node::EMPTY, len, GFP_KERNEL)?;
@@ -225,7 +224,7 @@ impl<P> BlockProbes<P> {
         };
         let mut plan = Plan::new(blocks, leaves, jumps, &mut nodes, &mut firsts).ok_or(EINVAL)?;
         for (index, block) in blocks.iter().enumerate() {
-            if guards(blocks, block) {
+            if guards(blocks.iter(), block) {
                 plan.keep(index);
             }
         }
@@ -255,10 +254,12 @@ impl<P> BlockProbes<P> {
     fn add(
         &mut self,
         index: usize,
-        add: &impl Fn(&mut P, usize, usize, &Block) -> Result,
+        add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result<Probing> {
-        let (block, probing) = self.blocks.get_mut(index).ok_or(EINVAL)?;
-        *probing = match add(&mut self.probes, self.entry, index, block) {
+        let block = self.blocks.get(index).ok_or(EINVAL)?.0;
+        let stays = guards(self.blocks.iter().map(|(block, _)| block), &block);
+        let (_, probing) = self.blocks.get_mut(index).ok_or(EINVAL)?;
+        *probing = match add(&mut self.probes, stays, index, &block) {
             Ok(()) => Probing::Probed,
             Err(error) if index == 0 || error == ENOMEM || error == EPERM => return Err(error),
             Err(_) => Probing::Refused,

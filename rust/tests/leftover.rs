@@ -189,7 +189,7 @@ fn forget_kprobes() -> Result {
 fn forget_probes_that_hit_once() -> Result {
     for name in [c"vfs_read", c"vfs_write", c"vfs_open"] {
         let mut batch = OnceBatch::new()?;
-        batch.add_disabled(name, Counting::new())?;
+        batch.add_disabled(name, false, Counting::new())?;
         batch.enable()?;
         forget(batch);
     }

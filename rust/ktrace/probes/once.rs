@@ -79,7 +79,7 @@ impl_for_pointers! {
 const WAITS: u32 = 0;
 /// The probe is armed, and was hit.
 const WAS_HIT: u32 = 1;
-/// The probe is not armed, because it was hit.
+/// The probe was hit, and is not armed any more, unless it stays armed.
 const IS_DONE: u32 = 2;
 
 /// Makes a kprobe hit once.
@@ -87,6 +87,8 @@ struct Once<H: Handler> {
     handler: H,
     /// [`WAITS`], [`WAS_HIT`] or [`IS_DONE`].
     state: Atomic<u32>,
+    /// Whether the kprobe stays armed.
+    stays: bool,
     disarmer: Arc<Disarmer<H>>,
 }
 
@@ -247,7 +249,7 @@ unsafe extern "C" fn disarm<H: Handler>(request: *mut c_void) {
     let disarmer = unsafe { &*kernel::container_of!(request, Disarmer<H>, request) };
     for probe in disarmer.probes.lock().probes() {
         let state = &probe.handler().state;
-        if state.cmpxchg(WAS_HIT, IS_DONE, Full).is_ok() {
+        if state.cmpxchg(WAS_HIT, IS_DONE, Full).is_ok() && !probe.handler().stays {
             // If the code was unloaded, the kernel has disarmed the probe.
             let _ = probe.disable();
         }
@@ -286,7 +288,7 @@ unsafe extern "C" fn disarm<H: Handler>(request: *mut c_void) {
 ///
 /// let mut batch = OnceBatch::new()?;
 /// for name in [c"vfs_read", c"vfs_write"] {
-///     batch.add_disabled(name, Say)?;
+///     batch.add_disabled(name, false, Say)?;
 /// }
 /// batch.enable()?;
 /// # Ok::<(), Error>(())
@@ -302,13 +304,19 @@ impl<H: Handler> OnceBatch<H> {
     }
 
     /// Registers one more probe, but does not [arm](Self::enable) it. If this fails, the batch
-    /// stays as it is.
+    /// stays as it is. With `stays`, the probe stays armed after its hit, and ignores others.
     ///
     /// Process context; sleeps. Fails as [`Kprobe::new`](kprobe::Kprobe::new).
-    pub fn add_disabled<'a>(&mut self, target: impl Into<Target<'a>>, handler: H) -> Result {
+    pub fn add_disabled<'a>(
+        &mut self,
+        target: impl Into<Target<'a>>,
+        stays: bool,
+        handler: H,
+    ) -> Result {
         let handler = Once {
             handler,
             state: Atomic::new(WAITS),
+            stays,
             disarmer: self.0.clone(),
         };
         self.0.probes.lock().add_disabled(target, handler)

@@ -241,9 +241,12 @@ impl OnBlocks {
                 false => Blocks::Always(kprobe::Batch::empty()),
             })
         };
-        let add = |blocks: &mut Blocks, _, _, block: &_| {
+        let add = |blocks: &mut Blocks, stays, _, block: &_| {
             let action = action.clone();
-            for_batch!(blocks, batch => batch.add_disabled(block, action))
+            match blocks {
+                Blocks::Always(batch) => batch.add_disabled(block, action),
+                Blocks::Once(batch) => batch.add_disabled(block, stays, action),
+            }
         };
         Ok(Self {
             probes: BlockProbes::register_disabled(target, Wanted::All, new, add)?,
