@@ -14,7 +14,8 @@ use ktrace::{
         Exits,
         UnknownBlocks,
         UnseenJump,
-        IS_BUILT, //
+        IS_BUILT,
+        KPROBE_JUMP, //
     },
     kprobe,
     symbol, //
@@ -100,6 +101,34 @@ impl OwnedRoute {
     }
 }
 
+/// The address of a target.
+fn address_of(target: kprobe::Target<'_>) -> Result<usize> {
+    match target {
+        kprobe::Target::Symbol(name, offset) => {
+            Ok(symbol::address_of(name)?.wrapping_add(offset as usize))
+        }
+        kprobe::Target::Address(address) => Ok(address),
+    }
+}
+
+/// Whether the kernel must not replace the breakpoint of a probe at this target by a jump: see
+/// [`Exits::forbid_jump`]. Process context; sleeps.
+pub(crate) fn forbid_jump(target: kprobe::Target<'_>) -> Result<bool> {
+    if KPROBE_JUMP == 0 || matches!(target, kprobe::Target::Symbol(_, 0)) {
+        return Ok(false);
+    }
+    let address = address_of(target)?;
+    if symbol::is_entry(address) != Some(false) {
+        return Ok(false);
+    }
+    match Exits::find(address) {
+        Ok(exits) => exits.forbid_jump(address),
+        Err(error) if error == ENOMEM => Err(error),
+        // The kernel refuses the probe, too, or this build has no decoder.
+        Err(_) => Ok(false),
+    }
+}
+
 /// Whether a probe on this block keeps the kernel from replacing it by a part of a jump.
 ///
 /// On x86-64, the kernel replaces the breakpoint of a kprobe by a jump of five bytes, which can
@@ -108,12 +137,10 @@ impl OwnedRoute {
 /// It never replaces an instruction that has a kprobe of its own. C: `can_optimize()`,
 /// `arch_check_optimized_kprobe()`.
 fn guards<'a>(mut blocks: impl Iterator<Item = &'a Block> + Clone, block: &Block) -> bool {
-    const JUMP: u64 = 5;
-
     let symbol = |block: &Block| symbol::extent(block.address as usize).map(|(start, _)| start);
     let is_near = |before: &Block| {
         let distance = block.address.wrapping_sub(before.address);
-        (1..JUMP).contains(&distance)
+        (1..KPROBE_JUMP).contains(&distance)
     };
     let leads_there = |from: &Block| from.target == Some(block.address);
     blocks.clone().any(is_near)
@@ -153,12 +180,7 @@ impl<P> BlockProbes<P> {
         probes: P,
         add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result<Self, Refusal> {
-        let address = match target {
-            kprobe::Target::Symbol(name, offset) => {
-                symbol::address_of(name)?.wrapping_add(offset as usize)
-            }
-            kprobe::Target::Address(address) => address,
-        };
+        let address = address_of(target)?;
         if symbol::is_entry(address) != Some(true) {
             return Err(Refusal::Inside);
         }

@@ -118,6 +118,9 @@ pub(crate) fn references(_text: &[u8], _address: u64, _found: impl FnMut(Referen
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = false;
 
+/// The kernel never replaces the breakpoint of a kprobe by a jump.
+pub(crate) const KPROBE_JUMP: u64 = 0;
+
 /// Returns `None`, so the caller uses `copy_from_kernel_nofault()`.
 #[inline(always)]
 pub(crate) fn read_number(_address: usize, _width: Width) -> Option<u64> {

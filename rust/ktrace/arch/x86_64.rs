@@ -247,6 +247,10 @@ pub(crate) const ENTRY_TEXT: &[(&CStr, &CStr)] = &[
 /// Whether [`read_number`] reads most kernel addresses.
 pub(crate) const READS_NUMBERS: bool = true;
 
+/// The bytes that the kernel replaces when it optimizes a kprobe: a jump takes the place of the
+/// breakpoint.
+pub(crate) const KPROBE_JUMP: u64 = 5;
+
 /// The first address that [`read_number`] does not read. The last 16 MiB contain the vsyscall page,
 /// where a read can cause a fault that the kernel does not handle. C: `VSYSCALL_ADDR`.
 const FIRST_SPECIAL: isize = -(16 << 20);

@@ -34,6 +34,7 @@ use probe::insn::{
     exits::{
         is_cold_part,
         Destination,
+        Part,
         SweptFunction, //
     }, //
 };
@@ -66,6 +67,9 @@ pub use probe::insn::{
 
 /// Whether exit analysis is compiled in (`CONFIG_RKPROBE_KRETINSN`).
 pub const IS_BUILT: bool = cfg!(CONFIG_RKPROBE_KRETINSN);
+
+/// The bytes that the kernel can replace by a jump where a kprobe is, or 0 if it never does.
+pub const KPROBE_JUMP: u64 = arch::KPROBE_JUMP;
 
 impl From<&Block> for Target<'_> {
     /// The first instruction of a block.
@@ -153,6 +157,35 @@ impl Exits {
             blocks.push(block, GFP_KERNEL)?;
         }
         Ok(Ok(blocks))
+    }
+
+    /// Whether the kernel must not replace the breakpoint of a kprobe at this address by a
+    /// [jump](KPROBE_JUMP), because another jump leads between its bytes, which the kernel does not
+    /// see: it looks for such jumps only in the symbol of the kprobe, and not in the other parts of
+    /// the function. Also true if the text cannot be decoded.
+    ///
+    /// A kprobe whose handler has [`post`](crate::probes::kprobe::Handler::post) keeps its
+    /// breakpoint. Process context. `ENOMEM`. C: `can_optimize()`.
+    pub fn forbid_jump(&self, address: usize) -> Result<bool> {
+        let parts = self.text.parts()?;
+        let part_of = |address: u64| {
+            let is_in = |part: &Part<'_>| {
+                address.wrapping_sub(part.address) < part.text.len() as u64 //
+            };
+            parts.iter().position(is_in)
+        };
+        let address = address as u64;
+        let replaced = address.wrapping_add(1)..address.wrapping_add(KPROBE_JUMP);
+        let words = SweptFunction::<arch::Decoder>::words(&parts);
+        let mut starts = KVVec::from_elem(0, words, GFP_KERNEL)?;
+        let Ok(function) = SweptFunction::<arch::Decoder>::sweep(&parts, &mut starts) else {
+            return Ok(true);
+        };
+        let forbids = function.instructions().any(|(from, insn)| {
+            let leads_there = insn.flow.target().is_some_and(|to| replaced.contains(&to));
+            leads_there && part_of(from) != part_of(address)
+        });
+        Ok(forbids)
     }
 
     /// The jumps from or to the function's text that the text does not show. `None` if the kernel

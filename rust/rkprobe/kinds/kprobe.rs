@@ -44,7 +44,10 @@ use crate::{
         Action,
         Purpose, //
     },
-    block_probes::BlockProbes,
+    block_probes::{
+        forbid_jump,
+        BlockProbes, //
+    },
     compile::Compiled,
     entry_saver::FEW,
     exits,
@@ -71,6 +74,7 @@ use crate::{
 
 use registered::{
     register_return,
+    NotReplaced,
     OnBlocks,
     OnPath, //
 };
@@ -333,6 +337,10 @@ fn register(
             ..FEW => register_path::<FEW>(command, target, action, entry.arguments)?,
             _ => register_path::<MAX_ARGUMENTS>(command, target, action, entry.arguments)?,
         },
+        _ if forbid_jump(target).map_err(at_target)? => {
+            let probe = Kprobe::register_disabled(target, NotReplaced(action));
+            boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
+        }
         _ => {
             let probe = Kprobe::register_disabled(target, action);
             boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?

@@ -117,7 +117,28 @@ pub(super) fn register_return(
 // One of the allocator's sizes. The next one is 256.
 const _: () = assert!(size_of::<Kprobe<Action>>() <= 192);
 
-impl Registered for Pin<KBox<Kprobe<Action>>> {
+/// The handler of a probe whose breakpoint the kernel must not replace by a jump.
+pub(super) struct NotReplaced(pub(super) Action);
+
+impl AsRef<Action> for NotReplaced {
+    fn as_ref(&self) -> &Action {
+        &self.0
+    }
+}
+
+#[vtable]
+impl kprobe::Handler for NotReplaced {
+    #[inline(always)]
+    fn pre(&self, hit: &Hit<'_>) {
+        kprobe::Handler::pre(&self.0, hit);
+    }
+
+    /// Only for the kernel to see that there is one.
+    #[inline(always)]
+    fn post(&self, _: &Hit<'_>) {}
+}
+
+impl<H: kprobe::Handler + AsRef<Action>> Registered for Pin<KBox<Kprobe<H>>> {
     fn enable(&mut self, _: Option<&EventMutexHeld>) -> Result {
         Kprobe::enable(self)
     }
