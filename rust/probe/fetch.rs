@@ -71,6 +71,9 @@
 //!     fn pid(&self) -> u64 {
 //!         0
 //!     }
+//!     fn caller(&self) -> u64 {
+//!         0
+//!     }
 //!     fn this_cpu(&self, address: u64) -> u64 {
 //!         address
 //!     }
