@@ -136,15 +136,14 @@ pub(crate) fn forbid_jump(target: kprobe::Target<'_>) -> Result<bool> {
 /// for jumps only in the symbol of the kprobe, and not in parts that the compiler has moved away.
 /// It never replaces an instruction that has a kprobe of its own. C: `can_optimize()`,
 /// `arch_check_optimized_kprobe()`.
-fn guards<'a>(mut blocks: impl Iterator<Item = &'a Block> + Clone, block: &Block) -> bool {
-    let symbol = |block: &Block| symbol::extent(block.address as usize).map(|(start, _)| start);
+///
+/// `far_targets` are those of the function: see [`Exits::far_targets`].
+fn guards(blocks: &[Block], far_targets: &[u64], block: &Block) -> bool {
     let is_near = |before: &Block| {
         let distance = block.address.wrapping_sub(before.address);
         (1..KPROBE_JUMP).contains(&distance)
     };
-    let leads_there = |from: &Block| from.target == Some(block.address);
-    blocks.clone().any(is_near)
-        && blocks.any(|from| leads_there(from) && symbol(from) != symbol(block))
+    far_targets.contains(&block.address) && blocks.iter().any(is_near)
 }
 
 impl<P> BlockProbes<P> {
@@ -202,18 +201,21 @@ impl<P> BlockProbes<P> {
         if let Some(first) = found.first_mut() {
             first.address = this.entry as u64;
         }
+        let far_targets = exits.far_targets()?.map_err(Refusal::BadText)?;
+        let mut stays = KVec::with_capacity(found.len(), GFP_KERNEL)?;
         for block in &found {
             this.blocks.push((*block, Probing::Implied), GFP_KERNEL)?;
+            stays.push(guards(&found, &far_targets, block), GFP_KERNEL)?;
         }
         let jumps = match wanted {
             Wanted::All => None,
             Wanted::Needed => exits.unseen_jumps()?,
         };
         match jumps {
-            Some(jumps) => this.add_needed(&exits, &found, &jumps, add)?,
+            Some(jumps) => this.add_needed(&exits, &found, &jumps, &stays, add)?,
             None => {
-                for index in 0..found.len() {
-                    this.add(index, add)?;
+                for (index, stays) in stays.into_iter().enumerate() {
+                    this.add(index, stays, add)?;
                 }
             }
         }
@@ -225,13 +227,14 @@ impl<P> BlockProbes<P> {
         }
     }
 
-    /// Adds probes on the blocks that need one. One that the kernel refuses can make others
-    /// necessary.
+    /// Adds probes on the blocks that need one, or must stay armed. One that the kernel refuses can
+    /// make others necessary.
     fn add_needed(
         &mut self,
         exits: &Exits,
         blocks: &[Block],
         jumps: &[UnseenJump],
+        stays: &[bool],
         add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result {
         let len = blocks.len();
@@ -245,20 +248,18 @@ impl<P> BlockProbes<P> {
             left.any(|exit| (block.address..=block.last).contains(&exit.address))
         };
         let mut plan = Plan::new(blocks, leaves, jumps, &mut nodes, &mut firsts).ok_or(EINVAL)?;
-        for (index, block) in blocks.iter().enumerate() {
-            if guards(blocks.iter(), block) {
-                plan.keep(index);
-            }
+        for (index, _) in stays.iter().enumerate().filter(|(_, stays)| **stays) {
+            plan.keep(index);
         }
         let mut is_complete = false;
         while !is_complete {
             is_complete = true;
             plan.choose();
-            for index in 0..len {
+            for (index, stays) in stays.iter().enumerate() {
                 let is_open = { self.blocks.get(index) }
                     .is_some_and(|(_, probing)| *probing == Probing::Implied);
                 if is_open && plan.route().needs_probe(index) {
-                    match self.add(index, add)? {
+                    match self.add(index, *stays, add)? {
                         Probing::Refused => {
                             plan.refuse(index);
                             is_complete = false;
@@ -276,12 +277,11 @@ impl<P> BlockProbes<P> {
     fn add(
         &mut self,
         index: usize,
+        stays: bool,
         add: &impl Fn(&mut P, bool, usize, &Block) -> Result,
     ) -> Result<Probing> {
-        let block = self.blocks.get(index).ok_or(EINVAL)?.0;
-        let stays = guards(self.blocks.iter().map(|(block, _)| block), &block);
-        let (_, probing) = self.blocks.get_mut(index).ok_or(EINVAL)?;
-        *probing = match add(&mut self.probes, stays, index, &block) {
+        let (block, probing) = self.blocks.get_mut(index).ok_or(EINVAL)?;
+        *probing = match add(&mut self.probes, stays, index, block) {
             Ok(()) => Probing::Probed,
             Err(error) if index == 0 || error == ENOMEM || error == EPERM => return Err(error),
             Err(_) => Probing::Refused,
@@ -308,7 +308,7 @@ impl<P> BlockProbes<P> {
         self.entry
     }
 
-    /// Takes the memory of the route, of which the probes need nothing.
+    /// Takes the memory of the route, which the probes do not need.
     pub(crate) fn take_route(&mut self) -> OwnedRoute {
         mem::take(&mut self.route)
     }

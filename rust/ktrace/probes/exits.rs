@@ -34,7 +34,6 @@ use probe::insn::{
     exits::{
         is_cold_part,
         Destination,
-        Part,
         SweptFunction, //
     }, //
 };
@@ -139,24 +138,21 @@ impl Exits {
     /// `ENOMEM`. [`UnknownBlocks`] if the blocks are unknown. Fails with `EINVAL` if the
     /// [verdict](Self::verdict) is an error.
     pub fn blocks(&self) -> Result<Result<KVec<Block>, UnknownBlocks>> {
-        let parts = self.text.parts()?;
-        let words = SweptFunction::<arch::Decoder>::words(&parts);
-        let mut starts = KVVec::from_elem(0, words, GFP_KERNEL)?;
-        let mut targets = KVVec::from_elem(0, words, GFP_KERNEL)?;
-        let function = SweptFunction::<arch::Decoder>::sweep(&parts, &mut starts);
-        let function = function.map_err(|_| EINVAL)?;
-        let found = Blocks::find(&function, &mut targets, |target| {
-            self.name.destination(target)
+        let found = with_function(&self.text, |function| {
+            let words = SweptFunction::<arch::Decoder>::words(function.parts());
+            let mut targets = KVVec::from_elem(0, words, GFP_KERNEL)?;
+            let destination = |target| self.name.destination(target);
+            let found = match Blocks::find(function, &mut targets, destination) {
+                Ok(found) => found,
+                Err(unknown) => return Ok(Err(unknown)),
+            };
+            let mut blocks = KVec::new();
+            for block in found {
+                blocks.push(block, GFP_KERNEL)?;
+            }
+            Ok(Ok(blocks))
         });
-        let found = match found {
-            Ok(found) => found,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
-        let mut blocks = KVec::new();
-        for block in found {
-            blocks.push(block, GFP_KERNEL)?;
-        }
-        Ok(Ok(blocks))
+        found?.map_err(|_| EINVAL)
     }
 
     /// Whether the kernel must not replace the breakpoint of a kprobe at this address by a
@@ -167,25 +163,30 @@ impl Exits {
     /// A kprobe whose handler has [`post`](crate::probes::kprobe::Handler::post) keeps its
     /// breakpoint. Process context. `ENOMEM`. C: `can_optimize()`.
     pub fn forbid_jump(&self, address: usize) -> Result<bool> {
-        let parts = self.text.parts()?;
-        let part_of = |address: u64| {
-            let is_in = |part: &Part<'_>| {
-                address.wrapping_sub(part.address) < part.text.len() as u64 //
-            };
-            parts.iter().position(is_in)
-        };
         let address = address as u64;
         let replaced = address.wrapping_add(1)..address.wrapping_add(KPROBE_JUMP);
-        let words = SweptFunction::<arch::Decoder>::words(&parts);
-        let mut starts = KVVec::from_elem(0, words, GFP_KERNEL)?;
-        let Ok(function) = SweptFunction::<arch::Decoder>::sweep(&parts, &mut starts) else {
-            return Ok(true);
-        };
-        let forbids = function.instructions().any(|(from, insn)| {
-            let leads_there = insn.flow.target().is_some_and(|to| replaced.contains(&to));
-            leads_there && part_of(from) != part_of(address)
-        });
-        Ok(forbids)
+        match self.far_targets()? {
+            Ok(targets) => Ok(targets.iter().any(|target| replaced.contains(target))),
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// The addresses to which jumps of another part of the function lead. Process context.
+    /// `ENOMEM`.
+    pub fn far_targets(&self) -> Result<Result<KVec<u64>, BadText>> {
+        with_function(&self.text, |function| {
+            let parts = function.parts();
+            let part_of = |address: u64| parts.iter().position(|part| part.contains(address));
+            let mut targets = KVec::new();
+            for (address, insn) in function.instructions() {
+                let target = insn.flow.target();
+                let far = target.filter(|target| part_of(*target) != part_of(address));
+                if let Some(target) = far.filter(|target| part_of(*target).is_some()) {
+                    targets.push(target, GFP_KERNEL)?;
+                }
+            }
+            Ok(targets)
+        })
     }
 
     /// The jumps from or to the function's text that the text does not show. `None` if the kernel
@@ -279,21 +280,36 @@ fn full_name(module: Option<&str>, name: &str) -> Result<CString> {
     }
 }
 
-/// Finds the exits in `text`.
-fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
+/// Sweeps `text`, and calls `f` with the function.
+fn with_function<T>(
+    text: &Text,
+    f: impl FnOnce(&SweptFunction<'_, arch::Decoder>) -> Result<T>,
+) -> Result<Result<T, BadText>> {
     let parts = text.parts()?;
     let words = SweptFunction::<arch::Decoder>::words(&parts);
     let mut memory = KVVec::from_elem(0, words, GFP_KERNEL)?;
-    let mut exits = KVec::new();
-    let function = match SweptFunction::<arch::Decoder>::sweep(&parts, &mut memory) {
-        Ok(function) => function,
-        Err(bad) => return Ok((exits, Err(bad))),
-    };
-    for exit in function.exits(|target| name.destination(target)) {
-        exits.push(exit, GFP_KERNEL)?;
+    match SweptFunction::sweep(&parts, &mut memory) {
+        Ok(function) => f(&function).map(Ok),
+        Err(bad) => Ok(Err(bad)),
     }
-    let verdict = Verdict::of(exits.iter().copied());
-    Ok((exits, Ok(verdict)))
+}
+
+/// Finds the exits in `text`.
+fn sweep(text: &Text, name: &FunctionName) -> Result<(KVec<Exit>, Result<Verdict, BadText>)> {
+    let exits = with_function(text, |function| {
+        let mut exits = KVec::new();
+        for exit in function.exits(|target| name.destination(target)) {
+            exits.push(exit, GFP_KERNEL)?;
+        }
+        Ok(exits)
+    })?;
+    Ok(match exits {
+        Ok(exits) => {
+            let verdict = Verdict::of(exits.iter().copied());
+            (exits, Ok(verdict))
+        }
+        Err(bad) => (KVec::new(), Err(bad)),
+    })
 }
 
 /// Whether the function has an exit in the part at `cold`. No jump leads to this part. Only its

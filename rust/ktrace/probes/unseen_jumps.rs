@@ -110,11 +110,7 @@ impl Found<'_> {
     /// Adds the jumps of a table. Any context.
     fn add<E: Entry>(&mut self, table: &[E]) {
         for jump in table.iter().map(Entry::jump) {
-            let is_within = |part: &Part<'_>| {
-                let size = part.text.len() as u64;
-                let offset = |address: u64| address.wrapping_sub(part.address);
-                offset(jump.from) < size || offset(jump.to) < size
-            };
+            let is_within = |part: &Part<'_>| part.contains(jump.from) || part.contains(jump.to);
             if self.result.is_ok() && self.parts.iter().any(is_within) {
                 self.result = self.jumps.push(jump, GFP_ATOMIC).map_err(Error::from);
             }

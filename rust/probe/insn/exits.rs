@@ -286,7 +286,7 @@ impl<'a, D: Decoder> SweptFunction<'a, D> {
     }
 
     /// The parts of the function.
-    pub(super) fn parts(&self) -> &'a [Part<'a>] {
+    pub fn parts(&self) -> &'a [Part<'a>] {
         self.parts
     }
 
@@ -438,6 +438,11 @@ impl Part<'_> {
         address: 0,
         text: &[],
     };
+
+    /// Whether an address is in the part.
+    pub fn contains(&self, address: u64) -> bool {
+        self.offset(address).is_some()
+    }
 
     /// The offset of an address in the part. `None` if the address is outside.
     fn offset(&self, address: u64) -> Option<usize> {

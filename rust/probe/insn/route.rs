@@ -105,7 +105,7 @@ impl Node {
     }
 }
 
-/// The blocks of a function, of which some are implied.
+/// The blocks of a function, and which of them are implied.
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
     nodes: &'a [Node],
@@ -174,7 +174,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans for the blocks of a function, of which the first one is its entry. `leaves` tells
+    /// Plans for the blocks of a function. The first one is its entry. `leaves` tells
     /// whether a call can end with a block: one that never returns leads to nothing. `jumps` may be
     /// of other functions, too.
     ///

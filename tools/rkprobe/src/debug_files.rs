@@ -86,11 +86,7 @@ impl Sought {
         if origin == Origin::Here || !debuginfod::has_servers() {
             return Err(sought.advice(module));
         }
-        let owner = match module {
-            "" => "the kernel",
-            module => module,
-        };
-        let fetched = debuginfod::fetch(&hex(&sought.id), owner).and_then(|path| {
+        let fetched = debuginfod::fetch(&hex(&sought.id), owner(module)).and_then(|path| {
             let wrong = || format!("{} has no debug information of this build", path.display());
             read(&path, &sought.id).ok_or_else(wrong)
         });
@@ -113,6 +109,14 @@ impl Sought {
         };
         let (of, id) = (of(module), hex(&self.id));
         format!("no source lines{of}: {advice}, or run debuginfod-find debuginfo {id}")
+    }
+}
+
+/// What the debug information of a module is about. `module` is empty for the kernel.
+pub fn owner(module: &str) -> &str {
+    match module {
+        "" => "the kernel",
+        _ => module,
     }
 }
 

@@ -18,7 +18,10 @@ use crate::{
         Source, //
     },
     btf,
-    debug_files::Origin,
+    debug_files::{
+        owner,
+        Origin, //
+    },
     dwarf::Information,
     epilogues::{
         self,
@@ -406,10 +409,7 @@ fn search(
 
 /// The failure for a place without code.
 fn no_code(text: &str, asked: Asked<'_>, found: &Found) -> Failure {
-    let place = match asked.module {
-        "" => "the kernel",
-        module => module,
-    };
+    let place = owner(asked.module);
     let what = match asked.source {
         Source::Line(file, _) => file,
         Source::Function(named, _) => named.name,
