@@ -9,6 +9,10 @@ use super::decoder::{
     Flow, //
 };
 
+/// The number of breakpoints in a row that can be padding between functions, which are aligned to at
+/// most 64 bytes. C: `CONFIG_FUNCTION_ALIGNMENT`.
+const MAX_PADDING: usize = 64;
+
 /// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
 /// `address`, the start of a function or of a part.
 ///
@@ -17,6 +21,8 @@ use super::decoder::{
 /// each jump for which `may_hide` returns true. `may_hide` gets the address and the target of the
 /// jump. `put_back` gets the address of the instruction and the whole text, and returns whether it
 /// changed the text. If `put_back` did not change the text, the instruction is the function's own.
+/// After 64 own breakpoints in a row, it is not called for those that follow directly: they fill the
+/// space between two sections, which can be as long as a megabyte, and no function has them.
 ///
 /// Decodes each instruction once, and a recovered instruction once more. Ends at the first
 /// instruction that it cannot decode. [`sweep`](super::exits::SweptFunction::sweep) reports this
@@ -56,17 +62,24 @@ pub fn recover_probed_instructions<D: Decoder, E>(
     mut put_back: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
 ) -> Result<(), E> {
     let mut offset = 0_usize;
+    // The own breakpoints in a row.
+    let mut padding = 0_usize;
     let decode = |text: &[u8], offset: usize| {
         let at = address.wrapping_add(offset as u64);
         Some((at, D::decode(text.get(offset..)?, at)?))
     };
     while let Some((at, mut insn)) = decode(text, offset) {
         let is_asked = match insn.flow {
-            Flow::Breakpoint => true,
+            Flow::Breakpoint => padding < MAX_PADDING,
             Flow::Jump(target) => may_hide(at, target),
             _ => false,
         };
+        padding = match insn.flow {
+            Flow::Breakpoint => padding.saturating_add(1),
+            _ => 0,
+        };
         if is_asked && put_back(at, text)? {
+            padding = 0;
             match decode(text, offset) {
                 Some((_, shown)) => insn = shown,
                 None => break,

@@ -126,6 +126,26 @@ proptest! {
 }
 
 #[test]
+fn the_space_between_sections_is_not_asked_byte_by_byte() {
+    let mut text = vec![0xc3];
+    text.resize(1 << 20, INT3);
+    // A probe on the last of a row that can be padding, one behind it, and one after other text.
+    text[1000] = 0x90;
+    let hidden = [64, 1000, 1064].map(|at| (at, vec![0x5b]));
+    text[64] = INT3;
+    let (shown, asked) = recovered(&text, &hidden);
+    assert_eq!((shown[64], shown[1064]), (0x5b, 0x5b));
+    assert_eq!(
+        asked,
+        [1..=128, 1001..=1128]
+            .into_iter()
+            .flatten()
+            .map(|at| ENTRY + at)
+            .collect::<Vec<u64>>()
+    );
+}
+
+#[test]
 fn an_error_ends_it() {
     let mut text = [0x53, INT3, INT3];
     let mut asked = 0;
