@@ -25,6 +25,7 @@ use crate::{
     failure::note,
     sys::{
         self,
+        InOrder,
         Woken, //
     }, //
 };
@@ -60,6 +61,7 @@ pub fn fetch(id: &str, owner: &str) -> Result<PathBuf, String> {
 }
 
 fn run(mut command: Command) -> Result<PathBuf, String> {
+    let _in_order = InOrder::begin();
     let streams = command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = match streams.stderr(Stdio::piped()).spawn() {
         Ok(child) => child,

@@ -25,7 +25,10 @@ use crate::{
         Failure,
         Result, //
     },
-    sys,
+    sys::{
+        self,
+        InOrder, //
+    },
     tracefs::{
         Tracefs,
         EVENTS, //
@@ -43,11 +46,13 @@ pub struct Instance<'a> {
     name: String,
     // Holds the lock until the instance has gone.
     _lock: Option<File>,
+    _in_order: InOrder,
 }
 
 impl<'a> Instance<'a> {
     /// Removes what dead runs left, and makes the instance of this run.
     pub fn create(tracefs: &'a Tracefs) -> Result<Self> {
+        let in_order = InOrder::begin();
         remove_dead(tracefs);
         let pid = process::id();
         for number in 0..TRIES {
@@ -62,6 +67,7 @@ impl<'a> Instance<'a> {
                         tracefs,
                         name,
                         _lock: None,
+                        _in_order: in_order,
                     })
                 }
                 // Another run can remove the instance before this run has the lock.
@@ -71,6 +77,7 @@ impl<'a> Instance<'a> {
                             tracefs,
                             name,
                             _lock: Some(lock),
+                            _in_order: in_order,
                         });
                     }
                 }

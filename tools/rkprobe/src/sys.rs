@@ -77,14 +77,39 @@ pub const NON_BLOCKING: i32 = OFlags::NONBLOCK.bits() as i32;
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Makes SIGINT, SIGTERM and SIGHUP end the command in order, see [`is_interrupted`]. `nohup` still works.
+/// Whether a signal kills the process.
+static KILLS: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(true.into()));
+
+/// Makes SIGINT, SIGTERM and SIGHUP end the command in order while an [`InOrder`] exists, see [`is_interrupted`].
+/// `nohup` still works.
 pub fn catch_signals() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if signal != SIGHUP || !is_ignored(signal) {
+            flag::register_conditional_default(signal, Arc::clone(&KILLS))?;
             flag::register(signal, Arc::clone(&INTERRUPTED))?;
         }
     }
     Ok(())
+}
+
+/// While it exists, a signal does not kill the process, because the process would leave something behind. Otherwise
+/// a signal does, for example while the command reads debug information.
+pub struct InOrder {
+    killed_before: bool,
+}
+
+impl InOrder {
+    pub fn begin() -> Self {
+        Self {
+            killed_before: KILLS.swap(false, Relaxed),
+        }
+    }
+}
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        KILLS.store(self.killed_before, Relaxed);
+    }
 }
 
 /// Whether the process ignores a signal, as the program that started it wanted.
