@@ -248,7 +248,7 @@ impl Extend {
     /// Extends numbers of a type. As in a record, the value of a bitfield has no sign.
     pub const fn of(ty: FetchType) -> Self {
         let (width, is_signed) = match ty {
-            FetchType::Number(width, style) => (width, matches!(style, Style::Signed)),
+            FetchType::Number(width, style) => (width, style.is_signed()),
             FetchType::Bitfield(width, ..) => (width, false),
             FetchType::String(_) | FetchType::Symstr => (Width::W8, false),
         };

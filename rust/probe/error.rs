@@ -228,6 +228,8 @@ kinds! {
     ElapsedCantDeref => "$elapsed can not be dereferenced",
     /// rkprobe's own: the command uses `$exit`, but the probe does not know the return instruction.
     ExitOnProbe => "$exit is only available on %retinsn and %path probes",
+    /// rkprobe's own: the command has more than 8 arguments of type `errno`.
+    TooManyErrnos => "Too many arguments of type errno",
     /// rkprobe's own: the command uses `$caller`, but the probe is inside a function, or in none.
     CallerInside => "$caller is only available at the entry or the return of a function",
     /// rkprobe's own: a `%retinsn` probe uses an argument of the call, or `$elapsed`. Such a probe

@@ -164,6 +164,7 @@ pub use self::{
         Output, //
     },
     print_fmt::{
+        ErrorName,
         FieldFormat, //
         Head,
         PlainPrintFmt,

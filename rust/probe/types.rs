@@ -40,7 +40,7 @@ pub struct Row {
 const DATA_LOC: &str = "__data_loc char[]";
 
 /// All fetch types. A bitfield `bW@O/S` has no row: it stores some bits of a `uS`.
-pub const FETCH_TYPES: [Row; 17] = {
+pub const FETCH_TYPES: [Row; 18] = {
     use FetchType::*;
     use Style::*;
     use Width::*;
@@ -72,6 +72,7 @@ pub const FETCH_TYPES: [Row; 17] = {
         row("x16", Number(W2, Hex), "u16", "0x%x"),
         row("x32", Number(W4, Hex), "u32", "0x%x"),
         row("x64", Number(W8, Hex), "u64", "0x%Lx"),
+        row("errno", Number(W4, Errno), "s32", "%d%s"),
         row("char", Number(W1, Char), "u8", "'%c'"),
         row("symbol", Number(W8, Symbol), "u64", "%pS"),
         row("string", String(Space::Kernel), DATA_LOC, TEXT),
@@ -160,6 +161,9 @@ pub enum Style {
     Unsigned,
     /// `s8` to `s64`.
     Signed,
+    /// `errno`: a signed number, shown with the name of the error if it is the negative number of
+    /// one.
+    Errno,
     /// `x8` to `x64`: `0x` and hexadecimal digits.
     Hex,
     /// `char`: one byte in quotes.
@@ -168,6 +172,13 @@ pub enum Style {
     Symbol,
     /// An address, shown as the symbol alone. No command can name this type.
     Function,
+}
+
+impl Style {
+    /// Whether the numbers have a sign.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::Signed | Self::Errno)
+    }
 }
 
 /// The position of a bitfield in its number, as two shifts that leave only the bits of the field.

@@ -14,6 +14,7 @@ use kernel::{
 use ktrace::{
     percpu::Scratch,
     trace_event::{
+        error_name,
         Field,
         Number,
         HEADER_LEN,
@@ -215,6 +216,7 @@ impl Schema {
             PrintFmt {
                 head: self.head(),
                 fields: self.fields(),
+                error_name,
             }
         ))?;
         let details = self.details_mut()?;

@@ -30,6 +30,7 @@ pub use super::{
             State, //
         },
         print::{
+            error_name,
             Print,
             TraceSeq, //
         },

@@ -17,6 +17,10 @@ use crate::{
         Errno,
         ErrorKind, //
     },
+    types::{
+        FetchType,
+        Style, //
+    },
 };
 
 use super::{
@@ -58,7 +62,13 @@ pub struct Arguments<'a> {
     bases: BaseResolver<'a>,
     /// Size in the record of the arguments resolved so far, in bytes.
     size: usize,
+    /// The number of arguments of type `errno` so far.
+    errnos: usize,
 }
+
+/// Maximum number of arguments of type `errno`. The names of errors take a page in the `format`
+/// file for each of them.
+const MAX_ERRNOS: usize = 8;
 
 impl<'a> Arguments<'a> {
     /// Checks the number of arguments.
@@ -75,6 +85,7 @@ impl<'a> Arguments<'a> {
                 index: 0,
                 bases,
                 size: 0,
+                errnos: 0,
             }),
         }
     }
@@ -93,9 +104,15 @@ impl<'a> Arguments<'a> {
         {
             return Err(argument.error(ErrorKind::UsedArgName, Errno::EINVAL));
         }
-        resolve_body(&self.bases, argument, &mut self.size, |_| ())
-            .map(|(argument, ())| argument)
-            .map_err(|error| argument.error_in_body(error))
+        let resolved = resolve_body(&self.bases, argument, &mut self.size, |_| ());
+        let (resolved, ()) = resolved.map_err(|error| argument.error_in_body(error))?;
+        if let FetchType::Number(_, Style::Errno) = resolved.ty {
+            self.errnos = self.errnos.saturating_add(1);
+            if self.errnos > MAX_ERRNOS {
+                return Err(argument.error(ErrorKind::TooManyErrnos, Errno::E2BIG));
+            }
+        }
+        Ok(resolved)
     }
 }
 

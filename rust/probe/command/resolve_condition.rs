@@ -205,7 +205,7 @@ impl<'a> Value<'a> {
             FetchType::Bitfield(width, _, bits) => (width, Style::Unsigned, bits.right),
             FetchType::Number(width, style) => (width, style, 0),
         };
-        let is_signed = style == Style::Signed && operator != Operator::Bits;
+        let is_signed = style.is_signed() && operator != Operator::Bits;
         let width_bits = (width.bytes() as u32).wrapping_mul(8);
         let bits = width_bits.saturating_sub(unused.into());
         let number = || self.number(bits, style, is_signed);

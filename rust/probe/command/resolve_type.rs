@@ -135,10 +135,11 @@ pub(super) fn resolve_type(
     };
 
     if suffix.count.is_some() {
-        // C has no loop over numbers of user space, and none over symbols.
+        // C has no loop over numbers of user space, and none over symbols. An array of errors would
+        // repeat all names in the `format` file for each element.
         let can_loop = match ty {
             FetchType::String(_) => true,
-            FetchType::Symstr => false,
+            FetchType::Symstr | FetchType::Number(_, Style::Errno) => false,
             FetchType::Number(..) | FetchType::Bitfield(..) => reads == Some(Space::Kernel),
         };
         if !can_loop {

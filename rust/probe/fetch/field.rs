@@ -14,10 +14,7 @@ use crate::{
         Argument,
         MAX_EVENT_SIZE, //
     },
-    types::{
-        FetchType,
-        Style, //
-    },
+    types::FetchType, //
 };
 
 /// A field: the place and the type of an argument in the record.
@@ -59,7 +56,10 @@ impl Field {
 
     /// Whether the `format` file says that the field is signed. True for strings, too.
     pub const fn is_signed(self) -> bool {
-        matches!(self.ty, FetchType::Number(_, Style::Signed)) || self.is_dynamic()
+        match self.ty {
+            FetchType::Number(_, style) => style.is_signed(),
+            _ => self.is_dynamic(),
+        }
     }
 
     /// Whether the field has bytes after all fields.

@@ -15,6 +15,7 @@ use crate::types::{
 
 use super::{
     field::Field,
+    print_fmt::ERRORS,
     string::place_of, //
 };
 
@@ -34,6 +35,11 @@ pub trait Output: fmt::Write {
     ///
     /// C: `%pS`.
     fn symbol(&mut self, address: u64) -> fmt::Result;
+
+    /// The name of an error, such as `ENOENT`. `None` for a number without a name.
+    fn error_name(&self, _number: u16) -> Option<&'static str> {
+        None
+    }
 
     /// Writes the symbol of an address, without offset and size.
     ///
@@ -84,6 +90,15 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
     match ty.of_field() {
         FetchType::Number(_, Style::Unsigned) | FetchType::Bitfield(..) => write!(out, "{value}"),
         FetchType::Number(width, Style::Signed) => write!(out, "{}", signed(value, width)),
+        FetchType::Number(width, Style::Errno) => {
+            let value = signed(value, width);
+            write!(out, "{value}")?;
+            let number = u16::try_from(value.wrapping_neg()).ok().filter(is_error);
+            match number.and_then(|number| out.error_name(number)) {
+                Some(name) => write!(out, " (-{name})"),
+                None => Ok(()),
+            }
+        }
         FetchType::Number(_, Style::Hex) => write!(out, "{value:#x}"),
         FetchType::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
         FetchType::Number(_, Style::Symbol) => out.symbol(value),
@@ -97,6 +112,11 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
             None => out.write_str(FAULT),
         },
     }
+}
+
+/// Whether a number is in one of the [`ERRORS`].
+fn is_error(number: &u16) -> bool {
+    ERRORS.iter().any(|errors| errors.contains(number))
 }
 
 /// The number of `bytes` bytes, at most 8, at byte `start` of the record. `None` if the record is

@@ -6,10 +6,22 @@
 use core::{
     ffi::CStr,
     fmt,
-    num::NonZeroU8, //
+    num::NonZeroU8,
+    ops::RangeInclusive, //
+};
+
+use crate::types::{
+    FetchType,
+    Style, //
 };
 
 use super::field::Field;
+
+/// The numbers of errors with names: those of user space, and those of the kernel alone.
+pub(super) const ERRORS: [RangeInclusive<u16>; 2] = [1..=133, 512..=531];
+
+/// Finds the name of an error, such as `ENOENT`.
+pub type ErrorName = fn(u16) -> Option<&'static str>;
 
 /// The part of a record before the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +43,8 @@ pub struct FieldFormat {
     pub count: Option<NonZeroU8>,
     /// Whether the field is a locator, and the value is a string elsewhere in the record.
     pub is_dynamic: bool,
+    /// Whether the conversion has a second value: the name of the error.
+    pub is_errno: bool,
 }
 
 impl From<Field> for FieldFormat {
@@ -39,6 +53,7 @@ impl From<Field> for FieldFormat {
             conversion: field.ty().row().conversion,
             count: field.count(),
             is_dynamic: field.is_dynamic(),
+            is_errno: matches!(field.ty(), FetchType::Number(_, Style::Errno)),
         }
     }
 }
@@ -58,6 +73,8 @@ pub struct PrintFmt<I> {
     pub head: Head,
     /// The fields with their names.
     pub fields: I,
+    /// The names of errors.
+    pub error_name: ErrorName,
 }
 
 impl Head {
@@ -87,7 +104,7 @@ where
             Head::Return => "\", REC->__probe_func, REC->__probe_ret_ip",
             Head::Event => "\"",
         })?;
-        write_values(f, self.fields.clone())
+        write_values(f, self.fields.clone(), self.error_name)
     }
 }
 
@@ -104,7 +121,8 @@ where
         f.write_str("\"")?;
         write_conversions(f, "", self.0.clone())?;
         f.write_str("\"")?;
-        write_values(f, self.0.clone())
+        // No field of such an event is an error.
+        write_values(f, self.0.clone(), |_| None)
     }
 }
 
@@ -136,6 +154,7 @@ fn write_conversions<'a>(
 fn write_values<'a>(
     f: &mut fmt::Formatter<'_>,
     fields: impl Iterator<Item = (&'a str, impl Into<FieldFormat>)>,
+    error_name: ErrorName,
 ) -> fmt::Result {
     for (name, field) in fields {
         let field: FieldFormat = field.into();
@@ -153,6 +172,43 @@ fn write_values<'a>(
                 f.write_str(")")?;
             }
         }
+        if field.is_errno {
+            write_error(f, name, error_name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the second value of an error: its name in parentheses, or nothing for another number.
+///
+/// libtraceevent reads 32 bits without their sign, so all numbers are those of the bits. It evaluates
+/// no operation in the first argument of `__print_symbolic()`, and a condition after a colon only
+/// in parentheses.
+fn write_error(f: &mut fmt::Formatter<'_>, name: &str, error_name: ErrorName) -> fmt::Result {
+    let bits = |number: u16| u32::from(number).wrapping_neg();
+    f.write_str(", ")?;
+    for (index, errors) in ERRORS.into_iter().enumerate() {
+        if index != 0 {
+            f.write_str("(")?;
+        }
+        let last = bits(*errors.start());
+        let count = errors.clone().count();
+        write!(
+            f,
+            "({last:#x} - REC->{name}) < {count} ? __print_symbolic(REC->{name}"
+        )?;
+        for number in errors {
+            write!(f, ", {{ {:#x}, \"", bits(number))?;
+            if let Some(error) = error_name(number) {
+                write!(f, " (-{error})")?;
+            }
+            f.write_str("\" }")?;
+        }
+        f.write_str(") : ")?;
+    }
+    f.write_str("\"\"")?;
+    for _ in ERRORS.get(1..).unwrap_or_default() {
+        f.write_str(")")?;
     }
     Ok(())
 }

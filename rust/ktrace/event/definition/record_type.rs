@@ -519,6 +519,7 @@ impl Column {
                 conversion: "\\\"%s\\\"",
                 count: None,
                 is_dynamic: false,
+                is_errno: false,
             },
         };
         (self.name(), format)

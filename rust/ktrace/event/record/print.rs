@@ -5,6 +5,7 @@
 use core::fmt;
 
 use kernel::{
+    bindings::MAX_ERRNO,
     ffi::c_uint,
     prelude::*, //
 };
@@ -97,10 +98,24 @@ impl probe::fetch::Output for TraceSeq {
         Ok(())
     }
 
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        error_name(number)
+    }
+
     fn function(&mut self, address: u64) -> fmt::Result {
         self.code(address as usize, false);
         Ok(())
     }
+}
+
+/// The name of an error, such as `ENOENT`. `None` for a number without a name, and on kernels
+/// without names. C: `errname()`.
+pub fn error_name(number: u16) -> Option<&'static str> {
+    if !(1..=MAX_ERRNO).contains(&number.into()) {
+        return None;
+    }
+    let error = Error::from_errno(-i32::from(number));
+    error.name()?.to_str().ok()
 }
 
 impl fmt::Write for TraceSeq {

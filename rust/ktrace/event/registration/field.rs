@@ -21,7 +21,6 @@ use probe::{
     command::is_valid_field,
     types::{
         FetchType,
-        Style,
         Width, //
     },
 };
@@ -99,15 +98,15 @@ impl Number {
         let (FetchType::Number(width, style) | FetchType::Bitfield(width, style, _)) = ty else {
             return None;
         };
-        Some(match (width, style) {
-            (Width::W1, Style::Signed) => Self::S8,
-            (Width::W2, Style::Signed) => Self::S16,
-            (Width::W4, Style::Signed) => Self::S32,
-            (Width::W8, Style::Signed) => Self::S64,
-            (Width::W1, _) => Self::U8,
-            (Width::W2, _) => Self::U16,
-            (Width::W4, _) => Self::U32,
-            (Width::W8, _) => Self::U64,
+        Some(match (width, style.is_signed()) {
+            (Width::W1, true) => Self::S8,
+            (Width::W2, true) => Self::S16,
+            (Width::W4, true) => Self::S32,
+            (Width::W8, true) => Self::S64,
+            (Width::W1, false) => Self::U8,
+            (Width::W2, false) => Self::U16,
+            (Width::W4, false) => Self::U32,
+            (Width::W8, false) => Self::U64,
         })
     }
 

@@ -21,12 +21,18 @@ use libfuzzer_sys::{
     fuzz_target,
     Corpus, //
 };
-use probe::fetch::{
-    self,
-    Field,
-    Head,
-    Output,
-    PrintFmt, //
+use probe::{
+    fetch::{
+        self,
+        Field,
+        Head,
+        Output,
+        PrintFmt, //
+    },
+    types::{
+        FetchType,
+        Style, //
+    },
 };
 
 /// What the kernel prints a record to has room for so many bytes.
@@ -62,7 +68,12 @@ fn run(input: &[u8]) -> Option<()> {
         check_print_fmt(
             &named().collect::<Vec<_>>(),
             head,
-            &PrintFmt { head, fields }.to_string(),
+            &PrintFmt {
+                head,
+                fields,
+                error_name: |_| Some("ENAME"),
+            }
+            .to_string(),
         );
     }
     Some(())
@@ -97,7 +108,15 @@ fn check_print_fmt(fields: &[(&str, Field)], head: Head, text: &str) {
         return;
     }
     let (format, rest) = text.strip_prefix('"').unwrap().split_once("\", ").unwrap();
-    assert_eq!(format.matches('%').count(), values);
+    let errors = fields
+        .iter()
+        .filter(|(_, field)| matches!(field.ty(), FetchType::Number(_, Style::Errno)))
+        .count();
+    assert_eq!(format.matches('%').count(), values + errors);
+    if errors != 0 {
+        assert_eq!(rest.matches("__print_symbolic").count(), 2 * errors);
+        return;
+    }
     assert_eq!(rest.split(", ").count(), values);
     let arrays = fields.iter().filter(|(_, field)| field.count().is_some());
     assert_eq!(format.matches('{').count(), arrays.count());

@@ -268,6 +268,8 @@ fn each_type_has_its_name_and_size() {
         assert_eq!(argument.ty.row().name, name);
         assert_eq!(argument.ty.size() * 8, name[1..].parse().unwrap());
     }
+    let errno = argument("%di:errno").unwrap().ty;
+    assert_eq!((errno.row().name, errno.size()), ("errno", 4));
     for (name, size) in [
         ("char", 1),
         ("symbol", 8),

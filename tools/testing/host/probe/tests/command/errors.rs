@@ -188,6 +188,14 @@ const MORE: &[Case] = &[
     ("p vfs_read%retinsn a=+8(^$arg2):u8", EntryOnRetinsn, EINVAL),
     ("p vfs_read%retinsn ^$exit1", BadVar, EINVAL),
     ("p vfs_read%retinsn $exit:^string", BadString, EINVAL),
+    ("r vfs_read $retval:^errno[2]", BadString, EINVAL),
+    ("r vfs_read $retval:^errnos", BadType, EINVAL),
+    (
+        "r vfs_read \\1:errno \\1:errno \\1:errno \\1:errno \\1:errno \\1:errno \\1:errno \\1:errno \
+         n=\\1:s32 ^ninth=\\1:errno",
+        TooManyErrnos,
+        E2BIG,
+    ),
     ("p vfs_read ^$caller1", BadVar, EINVAL),
     ("p vfs_read $caller:^string", BadString, EINVAL),
     ("p vfs_read $caller:^u8[2]", BadString, EINVAL),

@@ -330,6 +330,15 @@ impl Output for Text {
         Ok(())
     }
 
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        match number {
+            2 => Some("ENOENT"),
+            512 => Some("ERESTARTSYS"),
+            4095 => Some("never"),
+            _ => None,
+        }
+    }
+
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.bytes(format!("<{address:x}>").as_bytes())
     }

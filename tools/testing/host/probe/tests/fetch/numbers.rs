@@ -35,6 +35,28 @@ const TEXTS: [(FetchType, &str); 14] = [
 ];
 
 #[test]
+fn an_error_is_printed_with_its_name() {
+    let errno = FetchType::Number(Width::W4, Style::Errno);
+    for (value, text) in [
+        (-2i64 as u64, "-2 (-ENOENT)"),
+        // The upper half of a register with an `int` has no meaning.
+        (0xffff_fffe, "-2 (-ENOENT)"),
+        (-512i64 as u64, "-512 (-ERESTARTSYS)"),
+        (-3i64 as u64, "-3"),
+        (-200i64 as u64, "-200"),
+        (-4095i64 as u64, "-4095"),
+        (0, "0"),
+        (2, "2"),
+        (0x7fff_ffff, "2147483647"),
+        (0x8000_0000, "-2147483648"),
+    ] {
+        let mut machine = Machine::new();
+        machine.set("di", value);
+        assert_eq!(machine.print(di(&[], errno)), text);
+    }
+}
+
+#[test]
 fn a_register_is_stored_and_printed_in_each_type() {
     let mut machine = Machine::new();
     machine.set("di", VALUE);

@@ -24,7 +24,16 @@ fn print_fmt(head: Head, arguments: &[(&'static str, Argument<'_>)]) -> String {
         .map(|(name, argument)| (*name, layout.add(argument).unwrap()))
         .collect();
     let fields = fields.iter().copied();
-    PrintFmt { head, fields }.to_string()
+    let error_name = |number| match number {
+        2 => Some("ENOENT"),
+        _ => None,
+    };
+    PrintFmt {
+        head,
+        fields,
+        error_name,
+    }
+    .to_string()
 }
 
 #[test]
@@ -66,6 +75,25 @@ fn each_type_has_its_conversion() {
         let expected = format!(r#""(%lx) f={format}", REC->__probe_ip, {value}"#);
         assert_eq!(text, expected);
     }
+}
+
+#[test]
+fn an_error_has_its_number_and_its_name() {
+    let errno = FetchType::Number(Width::W4, Style::Errno);
+    let text = print_fmt(Head::Event, &[("f", di(&[], errno)), ("g", di(&[], U8))]);
+    let (format, rest) = text.split_once(", ").unwrap();
+    assert_eq!(format, r#"" f=%d%s g=%u""#);
+    let of_users = r#"REC->f, (0xffffffff - REC->f) < 133 ? __print_symbolic(REC->f, { 0xffffffff, "" }, { 0xfffffffe, " (-ENOENT)" }, "#;
+    assert!(rest.starts_with(of_users), "{rest}");
+    let of_the_kernel =
+        r#"{ 0xffffff7b, "" }) : ((0xfffffe00 - REC->f) < 20 ? __print_symbolic(REC->f, "#;
+    assert!(rest.contains(of_the_kernel), "{rest}");
+    assert!(
+        rest.ends_with(r#"{ 0xfffffded, "" }) : ""), REC->g"#),
+        "{rest}"
+    );
+    // The names of one error take about a page.
+    assert!(text.len() < 4096);
 }
 
 #[test]
@@ -115,6 +143,7 @@ fn without_a_head_no_space_comes_first() {
         conversion,
         count: core::num::NonZeroU8::new(count),
         is_dynamic,
+        is_errno: false,
     };
     let fields = [
         ("a", format("%u", 0, false)),
