@@ -181,9 +181,9 @@ fn write_values<'a>(
 
 /// Writes the second value of an error: its name in parentheses, or nothing for another number.
 ///
-/// libtraceevent reads 32 bits without their sign, so all numbers are those of the bits. It evaluates
-/// no operation in the first argument of `__print_symbolic()`, and a condition after a colon only
-/// in parentheses.
+/// libtraceevent reads 32 bits without their sign, so all numbers are those of the bits. It
+/// evaluates no operation in the first argument of `__print_symbolic()`, and a condition after a
+/// colon only in parentheses.
 fn write_error(f: &mut fmt::Formatter<'_>, name: &str, error_name: ErrorName) -> fmt::Result {
     let bits = |number: u16| u32::from(number).wrapping_neg();
     f.write_str(", ")?;

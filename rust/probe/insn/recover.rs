@@ -9,8 +9,8 @@ use super::decoder::{
     Flow, //
 };
 
-/// The number of breakpoints in a row that can be padding between functions, which are aligned to at
-/// most 64 bytes. C: `CONFIG_FUNCTION_ALIGNMENT`.
+/// The number of breakpoints in a row that can be padding between functions, which are aligned to
+/// at most 64 bytes. C: `CONFIG_FUNCTION_ALIGNMENT`.
 const MAX_PADDING: usize = 64;
 
 /// Recovers the instructions of `text` that kprobes replaced. `text` is a copy of the memory at
@@ -21,8 +21,8 @@ const MAX_PADDING: usize = 64;
 /// each jump for which `may_hide` returns true. `may_hide` gets the address and the target of the
 /// jump. `put_back` gets the address of the instruction and the whole text, and returns whether it
 /// changed the text. If `put_back` did not change the text, the instruction is the function's own.
-/// After 64 own breakpoints in a row, it is not called for those that follow directly: they fill the
-/// space between two sections, which can be as long as a megabyte, and no function has them.
+/// After 64 own breakpoints in a row, it is not called for those that follow directly: they fill
+/// the space between two sections, which can be as long as a megabyte, and no function has them.
 ///
 /// Decodes each instruction once, and a recovered instruction once more. Ends at the first
 /// instruction that it cannot decode. [`sweep`](super::exits::SweptFunction::sweep) reports this
