@@ -169,6 +169,10 @@ mod tests {
             0
         }
 
+        fn caller(&self) -> u64 {
+            0
+        }
+
         fn this_cpu(&self, address: u64) -> u64 {
             address
         }
