@@ -101,6 +101,9 @@ impl<'a> Key<'a> {
             KeySource::Stack => KeyValue::Stack,
             KeySource::Pid => KeyValue::Number,
             KeySource::Argument(argument) => match argument.ty {
+                FetchType::Number(_, Style::Errno) if self.modifier == Modifier::None => {
+                    KeyValue::Error
+                }
                 FetchType::Number(..) | FetchType::Bitfield(..) => KeyValue::Number,
                 FetchType::String(_) if is_comm(argument) => KeyValue::Comm,
                 FetchType::String(_) | FetchType::Symstr => KeyValue::String,
@@ -156,6 +159,8 @@ pub struct KeyForm {
 pub enum KeyValue {
     /// A number or an address: a word. With `.execname`, the name of the task follows.
     Number,
+    /// The number of an error, without a modifier: a word.
+    Error,
     /// The name of the task: a string of [`COMM_WORDS`].
     Comm,
     /// A string of [`STRING_WORDS`].
@@ -169,7 +174,7 @@ impl KeyForm {
     pub const fn words(self) -> usize {
         match (self.value, self.modifier) {
             (KeyValue::Number, Modifier::Execname) => COMM_WORDS.saturating_add(1),
-            (KeyValue::Number, _) => 1,
+            (KeyValue::Number | KeyValue::Error, _) => 1,
             (KeyValue::Comm, _) => COMM_WORDS,
             (KeyValue::String, _) => STRING_WORDS,
             (KeyValue::Stack, _) => STACK_WORDS,

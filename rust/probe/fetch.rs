@@ -119,6 +119,7 @@ mod program;
 mod run;
 mod string;
 
+pub(crate) use self::print::write_error_name;
 pub use self::{
     compile::{
         compile,

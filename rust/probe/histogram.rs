@@ -20,7 +20,10 @@ use crate::{
         KeyValue,
         Modifier, //
     },
-    fetch::Output, //
+    fetch::{
+        write_error_name,
+        Output, //
+    }, //
 };
 
 /// A destination of the text of a table.
@@ -152,6 +155,11 @@ fn print_key<O: HistogramOutput>(
         (KeyValue::Comm | KeyValue::String, _) => {
             out.write_str(" ")?;
             print_string(words, 50, out)
+        }
+        (KeyValue::Error, _) => {
+            let number = number as i64;
+            write!(out, " {number:>10}")?;
+            write_error_name(number, out)
         }
         (KeyValue::Number, Modifier::None) => write!(out, " {number:>10}"),
         (KeyValue::Number, Modifier::Hex) => write!(out, " {number:x}"),

@@ -11,7 +11,8 @@ use kernel::seq_file::SeqFile;
 
 use ktrace::{
     nofault,
-    symbol, //
+    symbol,
+    trace_event::error_name, //
 };
 use probe::{
     fetch::Output,
@@ -88,6 +89,10 @@ impl Output for SeqText<'_> {
 
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.padded(address, true, 0)
+    }
+
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        error_name(number)
     }
 
     fn function(&mut self, address: u64) -> fmt::Result {

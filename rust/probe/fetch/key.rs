@@ -122,7 +122,7 @@ pub fn compile_key<R: Resolver>(key: &Key<'_>, resolver: &mut R) -> Result<KeyPr
         (KeySource::Argument(argument), KeyValue::Number) if is_elapsed(argument) => {
             KeyOp::Elapsed(key.number())
         }
-        (KeySource::Argument(argument), KeyValue::Number) => {
+        (KeySource::Argument(argument), KeyValue::Number | KeyValue::Error) => {
             KeyOp::Number(compile(argument, resolver)?, key.number())
         }
         (KeySource::Argument(argument), _) => KeyOp::Slow(SlowKeyOp::String(

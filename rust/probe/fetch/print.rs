@@ -37,9 +37,7 @@ pub trait Output: fmt::Write {
     fn symbol(&mut self, address: u64) -> fmt::Result;
 
     /// The name of an error, such as `ENOENT`. `None` for a number without a name.
-    fn error_name(&self, _number: u16) -> Option<&'static str> {
-        None
-    }
+    fn error_name(&self, number: u16) -> Option<&'static str>;
 
     /// Writes the symbol of an address, without offset and size.
     ///
@@ -93,11 +91,7 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
         FetchType::Number(width, Style::Errno) => {
             let value = signed(value, width);
             write!(out, "{value}")?;
-            let number = u16::try_from(value.wrapping_neg()).ok().filter(is_error);
-            match number.and_then(|number| out.error_name(number)) {
-                Some(name) => write!(out, " (-{name})"),
-                None => Ok(()),
-            }
+            write_error_name(value, out)
         }
         FetchType::Number(_, Style::Hex) => write!(out, "{value:#x}"),
         FetchType::Number(_, Style::Char) => out.bytes(&[b'\'', value as u8, b'\'']),
@@ -114,9 +108,15 @@ fn print_value<O: Output>(ty: FetchType, record: &[u8], start: usize, out: &mut 
     }
 }
 
-/// Whether a number is in one of the [`ERRORS`].
-fn is_error(number: &u16) -> bool {
-    ERRORS.iter().any(|errors| errors.contains(number))
+/// Writes the name of an error after its negative number, in parentheses. Writes nothing after
+/// another number.
+pub(crate) fn write_error_name<O: Output>(number: i64, out: &mut O) -> fmt::Result {
+    let is_error = |number: &u16| ERRORS.iter().any(|errors| errors.contains(number));
+    let number = u16::try_from(number.wrapping_neg()).ok().filter(is_error);
+    match number.and_then(|number| out.error_name(number)) {
+        Some(name) => write!(out, " (-{name})"),
+        None => Ok(()),
+    }
 }
 
 /// The number of `bytes` bytes, at most 8, at byte `start` of the record. `None` if the record is

@@ -143,6 +143,10 @@ impl Output for Text {
         Ok(())
     }
 
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        (number == 2).then_some("ENOENT")
+    }
+
     fn symbol(&mut self, address: u64) -> fmt::Result {
         self.bytes(format!("{address:#x}").as_bytes())
     }

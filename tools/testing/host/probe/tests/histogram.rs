@@ -53,6 +53,10 @@ impl Output for Text {
         self.padded_symbol(address, 0)
     }
 
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        (number == 2).then_some("ENOENT")
+    }
+
     fn function(&mut self, address: u64) -> fmt::Result {
         self.symbol_name(address, 0)
     }
@@ -217,6 +221,20 @@ fn entries_have_the_text_of_the_kernel() {
             &[7],
             "{ common_stacktrace:\n         f1000+0x0/0x10\n         f2000+0x0/0x10\n} \
              hitcount:          7\n",
+        ),
+        (
+            &[("ret", text(KeyValue::Error))],
+            &[],
+            &[0u64.wrapping_sub(2)],
+            &[7],
+            "{ ret:         -2 (-ENOENT) } hitcount:          7\n",
+        ),
+        (
+            &[("ret", text(KeyValue::Error))],
+            &[],
+            &[2],
+            &[7],
+            "{ ret:          2 } hitcount:          7\n",
         ),
         (&[], &[], &[], &[7], "{  } hitcount:          7\n"),
         (

@@ -115,6 +115,10 @@ impl Output for Full {
         Ok(())
     }
 
+    fn error_name(&self, number: u16) -> Option<&'static str> {
+        (number == 2).then_some("ENOENT")
+    }
+
     fn symbol(&mut self, _: u64) -> fmt::Result {
         self.bytes(b"s")
     }
