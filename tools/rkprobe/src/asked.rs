@@ -112,7 +112,7 @@ pub fn refuse_place(text: &str) -> Result {
         ))),
         Some(_) => Err(Failure::new(format!(
             "{text} is a place inside functions, which has no duration, result or exits: args, count, \
-             hist, vars, leaks and the time of an object take one such place"
+             hist, vars, leaks, follow and the time of an object take one such place"
         ))),
     }
 }

@@ -9,7 +9,7 @@
 //! `suggest`, `probes`, `objects`, `asked`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
 //! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
-//! `workload`, `context`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `workload`, `context`, `ends`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +34,7 @@ mod deep;
 mod draw;
 mod duration;
 mod dwarf;
+mod ends;
 mod epilogues;
 mod errno;
 mod failure;

@@ -170,6 +170,13 @@ impl Options {
     }
 }
 
+/// The events of [`Options::stack_of`]: those for which `is_one` is true, or all if one is at a place inside a function.
+/// For single events, the kernel walks the stack of the probe's handler, and does not get out of the copy of instructions
+/// that a jump in place of a breakpoint leads to. For all events, it begins with the registers of the hit.
+pub fn only_of(is_one: fn(&str) -> bool, is_inside: bool) -> Option<fn(&str) -> bool> {
+    (!is_inside).then_some(is_one)
+}
+
 /// A line for each function of a stack trace.
 pub fn show_stack<T: AsRef<str>>(stack: &[T]) -> String {
     let lines = stack.iter();

@@ -129,19 +129,15 @@ impl Values {
             .collect()
     }
 
-    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object.
-    pub fn of_object(
-        functions: &Functions,
-        function: &str,
-        structure: &str,
-        shown: &[&str],
-    ) -> Self {
+    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object. `module` has its structure, or the
+    /// kernel.
+    pub fn of_object(module: Option<&str>, structure: &str, shown: &[&str]) -> Self {
         if shown.is_empty() {
             return Self::default();
         }
-        let known = btf::with(functions.module_of(function).as_deref(), |btf| {
-            Self::find_object(btf, structure, shown)
-        });
+        let find = |btf: &Btf<'_>| Self::find_object(btf, structure, shown);
+        // Not every module has BTF.
+        let known = btf::with(module, find).or_else(|| btf::with(None, find));
         known.unwrap_or_else(|| Self::plain(shown))
     }
 

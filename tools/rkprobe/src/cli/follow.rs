@@ -36,7 +36,7 @@ pub fn options() -> Command {
     traces(
         Command::new("follow")
             .about("What happens to an object, from its start to its end?")
-            .override_usage("rkprobe follow [OPTIONS] STRUCT from FUNCTION [until FUNCTION]")
+            .override_usage("rkprobe follow [OPTIONS] STRUCT from PLACE [until PLACE]")
             .arg(word(
                 "STRUCT",
                 "The structure that the object is, such as inode",
@@ -44,20 +44,20 @@ pub fn options() -> Command {
             .arg(
                 keyword(
                     "from",
-                    "here comes \"from\", and after it the function where the object starts",
+                    "here comes \"from\", and after it the function or the line where the object starts",
                 )
                 .required(true)
                 .help("The word from"),
             )
             .arg(word(
                 "START",
-                "The function that returns or takes a new object",
+                "The function that returns or takes a new object, or a line that has it",
             ))
             .arg(until().requires("END"))
             .arg(
                 Arg::new("END")
                     .value_name("END")
-                    .help("The function that returns or takes the object last"),
+                    .help("The function that returns or takes the object last, or a line that has it"),
             )
             .arg(
                 Arg::new("object")

@@ -24,12 +24,12 @@ use crate::{
         Screen, //
     },
     duration,
+    ends::End,
     failure::{
         Failure,
         Result, //
     },
     flame::Stack,
-    functions::Method,
     hist::{
         self,
         Hist, //
@@ -235,57 +235,6 @@ impl Question for Between<'_> {
     }
 }
 
-/// Where an object is, at one end of its time.
-enum End<'a> {
-    /// A function that receives or returns it, and the fetch argument that has it.
-    Function(&'a str, String),
-    /// The sites of a place in the source: what a probe takes, and the fetch argument.
-    Sites(Vec<(String, String)>),
-}
-
-impl<'a> End<'a> {
-    /// `given` is the object, if the user says so.
-    fn find(
-        context: &Context,
-        structure: &str,
-        text: &'a str,
-        given: Option<&str>,
-        is_end: bool,
-    ) -> Result<Self> {
-        let (functions, tracefs) = (&context.functions, &context.tracefs);
-        if let Some(sites) = functions.objects(tracefs, text, structure, given)? {
-            let sites = sites.into_iter();
-            let sites = sites.map(|(site, object)| (site.target, object));
-            return Ok(Self::Sites(sites.collect()));
-        }
-        functions.check(text, Method::Any)?;
-        let object = objects::choose(functions, structure, text, given, is_end)?;
-        Ok(Self::Function(text, object))
-    }
-
-    /// The commands to try for each probe of an event at this end. `rest` is the end of the commands.
-    fn commands(&self, group: &str, event: &str, has_stack: bool, rest: &str) -> Vec<Vec<String>> {
-        let (function, object) = match self {
-            Self::Function(function, object) => (function, object),
-            Self::Sites(sites) => {
-                let sites = sites.iter();
-                let command = |(target, object): &(String, String)| {
-                    vec![format!("p:{group}/{event} {target} object={object}{rest}")]
-                };
-                return sites.map(command).collect();
-            }
-        };
-        let commands = match (object.contains("$retval"), has_stack) {
-            (true, false) => probes::at_return(function, group, event),
-            (true, true) => probes::at_return_with_stack(function, group, event),
-            (false, _) => probes::at_entry(function, group, event),
-        };
-        let commands = commands.into_iter();
-        let whole = commands.map(|command| format!("{command} object={object}{rest}"));
-        vec![whole.collect()]
-    }
-}
-
 /// The commands to try for each probe of both events.
 fn all_commands(group: &str, by: Option<By>, ends: &[End<'_>; 2], whom: &Whom) -> Vec<Vec<String>> {
     let comm = match by {
@@ -293,10 +242,18 @@ fn all_commands(group: &str, by: Option<By>, ends: &[End<'_>; 2], whom: &Whom) -
         _ => "",
     };
     let rest = format!("{comm}{}", whom.clause());
-    let [from, until] = ends;
     let has_stack = by == Some(By::Stack);
-    let mut all = until.commands(group, EVENTS[0], has_stack, "");
-    all.extend(from.commands(group, EVENTS[1], has_stack, &rest));
+    let commands = |event: &str, end: &End<'_>, rest: &str| {
+        let of_function = |function: &str| match (end.is_returned(), has_stack) {
+            (true, false) => probes::at_return(function, group, event),
+            (true, true) => probes::at_return_with_stack(function, group, event),
+            (false, _) => probes::at_entry(function, group, event),
+        };
+        end.commands(group, event, of_function, rest)
+    };
+    let [from, until] = ends;
+    let mut all = commands(EVENTS[0], until, "");
+    all.extend(commands(EVENTS[1], from, &rest));
     all
 }
 
@@ -321,7 +278,10 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
     let has_stacks = by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
-        stack_of: Some(|event| event == EVENTS[1]),
+        stack_of: stream::only_of(
+            |event| event == EVENTS[1],
+            ends.iter().any(|end| matches!(end, End::Sites(_))),
+        ),
         needs_clock: true,
         lacks_place: true,
         ..stream::Options::default()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe follow STRUCT from FUNCTION [until FUNCTION]`: the life of an object as a timeline.
+//! `rkprobe follow STRUCT from PLACE [until PLACE]`: the life of an object as a timeline. A PLACE is a function, or a
+//! place in the source.
 //!
 //! An object probe records the functions that receive the object. The events of its source and of its end record, too:
 //! they are the first and the last step of a life.
@@ -17,21 +18,19 @@ use serde::{
 use serde_json::Value as Json;
 
 use crate::{
+    asked::Asked,
     context::Context,
     draw::{
         self,
         Screen, //
     },
     duration,
+    ends::End,
     failure::{
         note,
         Result, //
     },
-    functions::Method,
-    objects::{
-        choose,
-        is_address, //
-    },
+    objects::is_address,
     perfetto::{
         self,
         Trace, //
@@ -54,9 +53,9 @@ const TRACK: usize = 24;
 pub struct Question<'a> {
     /// The structure.
     pub structure: &'a str,
-    /// The function where a life begins.
+    /// The function or the place where a life begins.
     pub from: &'a str,
-    /// The function where a life ends.
+    /// The function or the place where a life ends.
     pub until: Option<&'a str>,
     /// The fetch argument that is the object, if the user gives it.
     pub object: Option<&'a str>,
@@ -74,20 +73,13 @@ pub struct Question<'a> {
     pub perfetto: Option<&'a String>,
 }
 
-/// The functions where a life begins and ends, with their objects.
-struct Ends<'a> {
-    from: (&'a str, String),
-    until: Option<(&'a str, String)>,
-}
-
-/// The commands of the three events, each with others to try. The tasks of the run are those whose objects it follows:
-/// the steps of other tasks belong to a life, too. The end is at the return of its function: so the call
-/// belongs to the life.
+/// The commands of the three events: for each probe, a command with others to try. The tasks of the run are those
+/// whose objects it follows: the steps of other tasks belong to a life, too. The end is at the return of its function:
+/// so the call belongs to the life.
 struct Commands {
-    from: Vec<String>,
-    until: Option<Vec<String>>,
+    from: Vec<Vec<String>>,
+    until: Vec<Vec<String>>,
     follow: String,
-    is_returned: bool,
 }
 
 impl Commands {
@@ -95,17 +87,10 @@ impl Commands {
         group: &str,
         question: &Question<'_>,
         values: &Values,
-        ends: &Ends<'_>,
+        from: &End<'_>,
+        until: Option<&End<'_>>,
         whom: &Whom,
     ) -> Self {
-        let (from, object) = &ends.from;
-        let until = &ends.until;
-        let is_returned = object.contains("$retval");
-        let clause = whom.clause();
-        let with_object = |commands: Vec<String>, object: &str, clause: &str| {
-            let with_object = |command| format!("{command} object={object}{clause}");
-            commands.into_iter().map(with_object).collect()
-        };
         let mut follow = format!(
             "o:{group}/follow ({}){group}/from.object",
             question.structure
@@ -120,28 +105,28 @@ impl Commands {
             follow += " changes";
         }
         follow += &values.shown_arguments();
+        let at_start = |function: &str| match from.is_returned() {
+            true => probes::at_return(function, group, "from"),
+            false => vec![format!("p:{group}/from {function}")],
+        };
+        let at_end = |function: &str| probes::at_return(function, group, "until");
         Self {
-            from: match is_returned {
-                true => with_object(probes::at_return(from, group, "from"), object, &clause),
-                false => vec![format!(
-                    "p:{group}/from {} object={object}{clause}",
-                    question.from
-                )],
-            },
-            until: until
-                .as_ref()
-                .map(|(until, end)| with_object(probes::at_return(until, group, "until"), end, "")),
+            from: from.commands(group, "from", at_start, &whom.clause()),
+            until: until.map_or(Vec::new(), |until| {
+                until.commands(group, "until", at_end, "")
+            }),
             follow,
-            is_returned,
         }
     }
 
-    /// The commands to try for each event.
+    /// The commands to try for each probe.
     fn all(&self) -> impl Iterator<Item = &[String]> {
-        [&*self.from]
-            .into_iter()
-            .chain(self.until.as_deref())
-            .chain([std::slice::from_ref(&self.follow)])
+        let ends = self
+            .from
+            .iter()
+            .chain(&self.until)
+            .map(|commands| &**commands);
+        ends.chain([std::slice::from_ref(&self.follow)])
     }
 }
 
@@ -282,9 +267,11 @@ impl Life<'_> {
 /// The lives that have not ended.
 struct Lives<'a> {
     structure: &'a str,
-    from: &'a str,
-    until: Option<&'a str>,
-    is_returned: bool,
+    /// The function where a life begins, if its entry is the first step.
+    entry: Option<&'a str>,
+    /// How the first and the last step are shown.
+    first: &'a str,
+    last: &'a str,
     values: &'a Values,
     live: HashMap<String, Life<'a>>,
     count: u64,
@@ -297,7 +284,7 @@ impl<'a> Lives<'a> {
             let life = self.live.get_mut(record.field("object")?)?;
             let function = record.caller();
             // The other event records the call of this function.
-            if self.is_returned || function != self.from {
+            if self.entry != Some(function) {
                 life.push(self.values, record, function.into());
             }
         } else if event == "from" {
@@ -319,12 +306,10 @@ impl<'a> Lives<'a> {
                     number: *count,
                 }
             });
-            let returns = if self.is_returned { " returns it" } else { "" };
-            life.push(self.values, record, format!("{}{returns}", self.from));
+            life.push(self.values, record, self.first.into());
         } else if event == "until" {
             let mut life = self.live.remove(record.field("object")?)?;
-            let until = self.until.unwrap_or("");
-            life.push(self.values, record, format!("{until} returns: the end"));
+            life.push(self.values, record, self.last.into());
             life.ended = true;
             return Some(life);
         }
@@ -342,33 +327,20 @@ impl<'a> Lives<'a> {
 /// Runs the command.
 pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let structure = question.structure;
-    let check = |name| context.functions.check(name, Method::Any);
-    check(question.from)?;
-    question.until.map(check).transpose()?;
-    let object = choose(
-        &context.functions,
-        structure,
-        question.from,
-        question.object,
-        false,
-    )?;
-    let ends = Ends {
-        from: (question.from, object),
-        until: match question.until {
-            Some(until) => Some((
-                until,
-                choose(&context.functions, structure, until, question.end, true)?,
-            )),
-            None => None,
-        },
+    let from = End::find(context, structure, question.from, question.object, false)?;
+    let until = question
+        .until
+        .map(|until| End::find(context, structure, until, question.end, true));
+    let until = until.transpose()?;
+    let module = match Asked::parse(question.from) {
+        Some(place) => Some(place.module.to_string()).filter(|module| !module.is_empty()),
+        None => context.functions.module_of(question.from),
     };
-    let values = Values::of_object(
-        &context.functions,
-        question.from,
-        structure,
-        &question.fields,
-    );
-    let commands = |group: &str| Commands::new(group, question, &values, &ends, &context.whom);
+    let values = Values::of_object(module.as_deref(), structure, &question.fields);
+    let commands = |group: &str| {
+        let until = until.as_ref();
+        Commands::new(group, question, &values, &from, until, &context.whom)
+    };
     for command in commands("rkprobe").all().flatten() {
         probes::check_syntax(command)?;
     }
@@ -384,17 +356,27 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     let options = stream::Options::default();
     // A life without its first step is not shown. So the first step comes last.
     for event in ["follow", "until", "from"] {
-        if event != "until" || commands.until.is_some() {
+        if event != "until" || until.is_some() {
             context.enable(&instance, event, &options)?;
         }
     }
-    let name = |function: &'_ str| function.rsplit(':').next().unwrap_or(function).to_string();
-    let (from, until) = (name(question.from), question.until.map(name));
+    let name = |function: &str| function.rsplit(':').next().unwrap_or(function).to_string();
+    let entry = name(question.from);
+    let first = match &from {
+        End::Sites(_) => question.from.into(),
+        _ if from.is_returned() => format!("{entry} returns it"),
+        End::Function(..) => entry.clone(),
+    };
+    let last = match (&until, question.until.unwrap_or_default()) {
+        (Some(End::Sites(_)), place) => format!("{place}: the end"),
+        (_, function) => format!("{} returns: the end", name(function)),
+    };
+    let is_entry = matches!(from, End::Function(..)) && !from.is_returned();
     let mut lives = Lives {
         structure,
-        from: &from,
-        until: until.as_deref(),
-        is_returned: commands.is_returned,
+        entry: is_entry.then_some(&*entry),
+        first: &first,
+        last: &last,
         values: &values,
         live: HashMap::new(),
         count: 0,
@@ -441,12 +423,12 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
 mod tests {
     use super::*;
 
-    fn lives(values: &Values, is_returned: bool) -> Lives<'_> {
+    fn lives<'a>(values: &'a Values, entry: Option<&'a str>) -> Lives<'a> {
         Lives {
             structure: "x",
-            from: "alloc",
-            until: Some("free"),
-            is_returned,
+            entry,
+            first: entry.unwrap_or("alloc returns it"),
+            last: "free returns: the end",
             values,
             live: HashMap::new(),
             count: 0,
@@ -474,7 +456,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn a_life_has_its_steps_alone() {
         let values = Values::default();
-        let mut lives = lives(&values, true);
+        let mut lives = lives(&values, None);
         let ended: Vec<Life<'_>> = LINES
             .lines()
             .filter_map(|line| take(&mut lives, line))
@@ -508,7 +490,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn the_first_function_is_one_step() {
         let values = Values::default();
-        let mut lives = lives(&values, false);
+        let mut lives = lives(&values, Some("alloc"));
         for line in [
             "a-1 [0] . 1.0: from: (alloc+0x4/0x10) object=0xff",
             "a-1 [0] . 1.0: follow: (alloc+0x4/0x10) object=0xff parameter=1",
@@ -521,7 +503,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn there_are_not_more_lives_than_the_kernel_follows() {
         let values = Values::default();
-        let mut lives = lives(&values, true);
+        let mut lives = lives(&values, None);
         for number in 1..3000 {
             let line = format!("a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object={number:#x}");
             assert!(take(&mut lives, &line).is_none());
@@ -532,7 +514,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
     #[test]
     fn a_long_life_is_counted() {
         let values = Values::default();
-        let mut lives = lives(&values, true);
+        let mut lives = lives(&values, None);
         take(
             &mut lives,
             "a-1 [0] . 1.0: from: (c+0x4/0x10 <- alloc) object=0xff",
@@ -551,7 +533,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         let mut question = Question {
             structure: "inode",
             from: "a",
-            until: Some("b"),
+            until: Some("b:b"),
             object: None,
             end: None,
             only: Some("x_*,y"),
@@ -561,11 +543,10 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             count: None,
         };
         let values = Values::plain(&question.fields);
-        let mut ends = Ends {
-            from: ("a", "$retval".into()),
-            until: Some(("b:b", "inode".into())),
-        };
-        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
+        let from = End::Function("a", "$retval".into());
+        let until = End::Function("b:b", "inode".into());
+        let whom = Whom::default();
+        let commands = Commands::new("g", &question, &values, &from, Some(&until), &whom);
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
@@ -581,15 +562,30 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         question.until = None;
         question.only = None;
         question.only_changes = false;
-        ends.from.1 = "inode".into();
-        ends.until = None;
-        let commands = Commands::new("g", &question, &values, &ends, &Whom::default());
+        let commands = Commands::new("g", &question, &values, &until, None, &whom);
         let all: Vec<&[String]> = commands.all().collect();
         assert_eq!(
             all,
             [
-                ["p:g/from a object=inode"],
+                ["p:g/from b:b object=inode"],
                 ["o:g/follow (inode)g/from.object m=$obj->i_mode"]
+            ]
+        );
+        let site = |place: &str, object: &str| (place.to_string(), object.to_string());
+        let from = End::Sites(vec![
+            site("m:a+0x9", "%bx:x64"),
+            site("m:b+0x4", "+8(%sp):x64"),
+        ]);
+        let until = End::Sites(vec![site("m:c+0x4", "%di:x64")]);
+        let commands = Commands::new("g", &question, &values, &from, Some(&until), &whom);
+        let all: Vec<&[String]> = commands.all().collect();
+        assert_eq!(
+            all,
+            [
+                ["p:g/from m:a+0x9 object=%bx:x64"],
+                ["p:g/from m:b+0x4 object=+8(%sp):x64"],
+                ["p:g/until m:c+0x4 object=%di:x64"],
+                ["o:g/follow (inode)g/from.object until=g/until.object m=$obj->i_mode"]
             ]
         );
     }

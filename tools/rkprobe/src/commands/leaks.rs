@@ -327,7 +327,10 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         .collect();
     let stream = stream::Options {
         has_stack: true,
-        stack_of: Some(|event| event.starts_with("birth") || event.starts_with("get")),
+        stack_of: stream::only_of(
+            |event| event.starts_with("birth") || event.starts_with("get"),
+            all.iter().any(|place| place.site.is_some()),
+        ),
         needs_clock: true,
         ..stream::Options::default()
     };

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ends of a time or of a life: functions, or places in the source, each with the object there.
+
+use crate::{
+    context::Context,
+    failure::Result,
+    functions::Method,
+    objects, //
+};
+
+/// Where an object is, at one end of its time.
+pub enum End<'a> {
+    /// A function that receives or returns it, and the fetch argument that has it.
+    Function(&'a str, String),
+    /// The sites of a place in the source: what a probe takes, and the fetch argument.
+    Sites(Vec<(String, String)>),
+}
+
+impl<'a> End<'a> {
+    /// Finds the function or the place. `given` is the object, if the user says so.
+    pub fn find(
+        context: &Context,
+        structure: &str,
+        text: &'a str,
+        given: Option<&str>,
+        is_last: bool,
+    ) -> Result<Self> {
+        let (functions, tracefs) = (&context.functions, &context.tracefs);
+        if let Some(sites) = functions.objects(tracefs, text, structure, given)? {
+            let sites = sites.into_iter();
+            let sites = sites.map(|(site, object)| (site.target, object));
+            return Ok(Self::Sites(sites.collect()));
+        }
+        functions.check(text, Method::Any)?;
+        let object = objects::choose(functions, structure, text, given, is_last)?;
+        Ok(Self::Function(text, object))
+    }
+
+    /// Whether the function returns the object.
+    pub fn is_returned(&self) -> bool {
+        matches!(self, Self::Function(_, object) if object.contains("$retval"))
+    }
+
+    /// The commands to try for each probe of the event `GROUP/EVENT` at this end. `of_function` has the commands for a
+    /// function, without arguments. `rest` is the end of the commands.
+    pub fn commands(
+        &self,
+        group: &str,
+        event: &str,
+        of_function: impl FnOnce(&str) -> Vec<String>,
+        rest: &str,
+    ) -> Vec<Vec<String>> {
+        match self {
+            Self::Function(function, object) => {
+                let commands = of_function(function).into_iter();
+                let whole = commands.map(|command| format!("{command} object={object}{rest}"));
+                vec![whole.collect()]
+            }
+            Self::Sites(sites) => {
+                let sites = sites.iter();
+                let command = |(target, object): &(String, String)| {
+                    vec![format!("p:{group}/{event} {target} object={object}{rest}")]
+                };
+                sites.map(command).collect()
+            }
+        }
+    }
+}
