@@ -40,7 +40,8 @@ void ktrace_remove_sites(struct ktrace_site *sites, size_t count);
 void ktrace_remove_sites_in(struct module *module);
 struct ftrace_ops *ktrace_site_ops(void);
 int ktrace_graph_index(const struct fgraph_ops *ops);
-void ktrace_skip_graph_index(void);
+int ktrace_keep_graph_index(void);
+void ktrace_free_graph_index(void);
 void ktrace_never_called(void);
 
 #define KTRACE_SITE_BITS 11
@@ -186,14 +187,23 @@ static void ktrace_never_exits(struct fprobe *probe, unsigned long address, unsi
 {
 }
 
-/* Gives fprobe an index for a moment, if it has none. The caller excludes other callers. */
-void ktrace_skip_graph_index(void)
+/* At a function that is never called, so it has no calls in flight. */
+static struct fprobe ktrace_index_keeper = {
+	.exit_handler = ktrace_never_exits,
+};
+
+/*
+ * Gives fprobe an index, if it has none, and keeps it until ktrace_free_graph_index(). The caller
+ * excludes other callers.
+ */
+int ktrace_keep_graph_index(void)
 {
-	static struct fprobe probe = {
-		.exit_handler = ktrace_never_exits,
-	};
 	unsigned long address = (unsigned long)ktrace_never_called;
 
-	if (!register_fprobe_ips(&probe, &address, 1))
-		unregister_fprobe(&probe);
+	return register_fprobe_ips(&ktrace_index_keeper, &address, 1);
+}
+
+void ktrace_free_graph_index(void)
+{
+	unregister_fprobe(&ktrace_index_keeper);
 }

@@ -376,6 +376,7 @@ pub(crate) unsafe fn init() {
 
 /// Cleans up after all probes, when ktrace's module unloads. Process context; sleeps.
 pub(crate) fn exit() {
+    graph_index::exit(&ftrace_list::lock());
     sites::exit();
     slot::exit();
 }
@@ -415,6 +416,9 @@ unsafe fn register(slot: *mut FprobeSlot, functions: Functions<'_>) -> Result {
             to_result(bindings::unregister_fprobe(fprobe))?;
             functions::register(&list, fprobe, &functions)?;
         }
+    }
+    if has_exit {
+        graph_index::keep_last(&list);
     }
     Ok(())
 }

@@ -8,10 +8,19 @@
 //! data for such a call, and warns: see Documentation/kernel-reports.rst.
 //!
 //! fprobe gets an index with its first probe, and gives it back with its last one. The kernel gives
-//! the 16 indexes out in turn.
+//! the 16 indexes out in turn, so the index 0 follows the last one. When fprobe has the last one,
+//! ktrace registers a probe at a function that is never called, and fprobe keeps the index until
+//! ktrace unloads.
+//!
+//! If fprobe has given the last index back before ktrace was loaded, ktrace skips the index 0: the
+//! same probe is registered and removed. A traced call that returns meanwhile gives the warning
+//! nevertheless, which is why ktrace does not do this in each turn.
 
 use kernel::{
-    ffi::c_void,
+    ffi::{
+        c_int,
+        c_void, //
+    },
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -37,8 +46,12 @@ const LAST: i32 = 15;
 
 extern "C" {
     fn ktrace_graph_index(ops: *const c_void) -> i32;
-    fn ktrace_skip_graph_index();
+    fn ktrace_keep_graph_index() -> c_int;
+    fn ktrace_free_graph_index();
 }
+
+/// Whether the probe is registered that keeps the index. The list of `ftrace_ops` protects it.
+static KEPT: Atomic<bool> = Atomic::new(false);
 
 /// The index that fprobe has, or had last. `None` if the kernel's symbols do not say so.
 fn index() -> Option<i32> {
@@ -54,12 +67,17 @@ fn index() -> Option<i32> {
     Some(unsafe { ktrace_graph_index(address as *const c_void) })
 }
 
+fn is_last() -> bool {
+    !KEPT.load(Relaxed) && index() == Some(LAST)
+}
+
 /// Prepares the registration of a probe with an exit handler, which gives fprobe the next index.
 /// Skips the index 0. Process context; sleeps.
 pub(super) fn skip_first(_list: &Locked) {
-    if index() == Some(LAST) {
-        // SAFETY: The list excludes other callers.
-        unsafe { ktrace_skip_graph_index() };
+    // SAFETY: The list excludes other callers. The probe is not registered.
+    if is_last() && unsafe { ktrace_keep_graph_index() } == 0 {
+        // SAFETY: The list excludes other callers. The probe is registered.
+        unsafe { ktrace_free_graph_index() };
     }
 }
 
@@ -67,4 +85,21 @@ pub(super) fn skip_first(_list: &Locked) {
 /// with an exit handler must be registered. Process context; sleeps.
 pub(super) fn is_first() -> bool {
     index() == Some(0)
+}
+
+/// Keeps the index if it is the last one. A probe with an exit handler must be registered. Process
+/// context; sleeps.
+pub(super) fn keep_last(_list: &Locked) {
+    // SAFETY: The list excludes other callers. The probe is not registered.
+    if is_last() && unsafe { ktrace_keep_graph_index() } == 0 {
+        KEPT.store(true, Relaxed);
+    }
+}
+
+/// Gives the index back, when ktrace's module unloads. Process context; sleeps.
+pub(super) fn exit(_list: &Locked) {
+    if KEPT.load(Relaxed) {
+        // SAFETY: The list excludes other callers. The probe is registered.
+        unsafe { ktrace_free_graph_index() };
+    }
 }
