@@ -100,6 +100,7 @@ mod delete;
 mod error;
 mod expansion;
 mod fetch;
+mod function_list;
 mod level;
 mod masked;
 mod members;
@@ -109,6 +110,7 @@ mod object;
 mod parse;
 mod parse_call_tree;
 mod parse_context;
+mod parse_functions;
 mod parse_object;
 mod path;
 mod probe_point;
@@ -158,6 +160,10 @@ pub use error::{
 pub use expansion::{
     Expansion,
     FileOffsets, //
+};
+pub use function_list::{
+    target_functions,
+    FunctionItem, //
 };
 pub use masked::{
     has_address,

@@ -50,6 +50,7 @@ use crate::{
         Selection, //
     },
     object_probe::NewObjectProbe,
+    patterns::Patterns,
     registry,
     resolve::{
         vmlinux,
@@ -101,7 +102,7 @@ fn follow(target: &ObjectTarget<'_>, structure: &str) -> Result<Following, Failu
     let structure = btf
         .find(structure, TypeKind::Struct)
         .ok_or(at_structure(ErrorKind::NoPtrStrct))?;
-    let functions = object::functions(&btf, structure, target.functions)?;
+    let functions = object::functions(&btf, structure, &Patterns::new(target.items())?)?;
     let no_function = command::Error::at(
         ErrorKind::NoObjectFunction,
         target.functions_at(),

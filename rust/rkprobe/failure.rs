@@ -5,7 +5,10 @@
 use kernel::prelude::*;
 
 use probe::{
-    command,
+    command::{
+        self,
+        Position, //
+    },
     error::{
         Errno,
         ErrorKind, //
@@ -60,6 +63,12 @@ pub(crate) fn from_kernel(error: Error) -> Errno {
 
 /// Converts the kernel's error for a probe into an error of the target. Keeps `ENOMEM`.
 pub(crate) fn at_target(error: Error) -> Failure {
+    at_function(error, Position { word: 1, offset: 0 })
+}
+
+/// Converts the kernel's error for a probe into an error of a function in the target. Keeps
+/// `ENOMEM`.
+pub(crate) fn at_function(error: Error, at: Position) -> Failure {
     if error == ENOMEM {
         return error.into();
     }
@@ -69,5 +78,5 @@ pub(crate) fn at_target(error: Error) -> Failure {
         Errno::ENOENT => ErrorKind::BadProbeAddr,
         _ => ErrorKind::FailRegProbe,
     };
-    command::Error::at_target(kind, errno).into()
+    command::Error::at(kind, at, errno).into()
 }

@@ -55,6 +55,7 @@ mod object_probe;
 mod object_recorder;
 mod parameters;
 mod path;
+mod patterns;
 mod printer;
 mod reader;
 mod record_head;

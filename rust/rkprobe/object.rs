@@ -16,7 +16,6 @@ use kernel::{
 
 use ktrace::{
     atomic::Word,
-    fprobe,
     ftrace,
     symbol, //
 };
@@ -48,7 +47,10 @@ use probe::{
     },
 };
 
-use crate::collect::collect;
+use crate::{
+    collect::collect,
+    patterns::Patterns, //
+};
 
 /// The live objects of an object probe.
 pub(crate) type Objects = ObjectTable<KVVec<Bucket<Word>>, KVVec<BucketStates<Word>>, Word>;
@@ -162,7 +164,7 @@ pub(crate) struct ByParameter {
 }
 
 /// Finds the functions of the kernel itself that take a pointer to this structure and whose names
-/// match one of the patterns. `None` if there are none.
+/// are in the list. `None` if there are none.
 ///
 /// Leaves out functions whose name several functions have, functions that ftrace cannot trace, and
 /// parameters that are not in registers. Logs how many functions are left out.
@@ -172,22 +174,10 @@ pub(crate) struct ByParameter {
 pub(crate) fn functions(
     btf: &Btf<'_>,
     structure: TypeId,
-    patterns: Option<&str>,
+    patterns: &Patterns,
 ) -> Result<Option<KVec<ByParameter>>> {
-    let mut texts = KVec::new();
-    for pattern in patterns
-        .into_iter()
-        .flat_map(|patterns| patterns.split(','))
-    {
-        texts.push(
-            CString::try_from_fmt(format_args!("{pattern}"))?,
-            GFP_KERNEL,
-        )?;
-    }
-    let is_meant =
-        |name: &str| texts.is_empty() || texts.iter().any(|pattern| fprobe::matches(pattern, name));
     let receivers = btf.receivers(structure);
-    let mut receivers = collect(receivers.filter(|found| is_meant(found.name)))?;
+    let mut receivers = collect(receivers.filter(|found| patterns.matches(found.name)))?;
     sort_by_key(&mut receivers, |receiver| receiver.name);
     let names = collect(receivers.iter().map(|receiver| receiver.name))?;
     // 0 for a name without a symbol.

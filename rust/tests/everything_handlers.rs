@@ -267,7 +267,7 @@ pub(crate) static ADDRESS: Atomic<usize> = Atomic::new(0);
 fn is_refused() -> bool {
     let fprobe = |functions| Fprobe::new(functions, BothEntries).err();
     FtraceOps::new(Filter::Glob(FUNCTION), BothEntries).err() == Some(EINVAL)
-        && fprobe(Functions::Glob(FUNCTION, None)) == Some(ENOENT)
+        && fprobe(Functions::Globs(&[FUNCTION], &[])) == Some(ENOENT)
         && fprobe(Functions::Names(&[WRITE, FUNCTION])) == Some(ENOENT)
         && fprobe(Functions::Addresses(&[ADDRESS.load(Relaxed)])) == Some(ENOENT)
 }

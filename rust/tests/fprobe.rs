@@ -133,9 +133,9 @@ mod tests {
         static ALL: Seen = Seen::new();
         static SOME: Seen = Seen::new();
         let pattern = c"ktrace_target_*t*";
-        let all = Fprobe::new(Functions::Glob(pattern, None), Entered::new(&ALL))?;
-        let except = Some(c"*_sub*");
-        let some = Fprobe::new(Functions::Glob(pattern, except), Entered::new(&SOME))?;
+        let all = Fprobe::new(Functions::Globs(&[pattern], &[]), Entered::new(&ALL))?;
+        let except = &[c"*_sub*"];
+        let some = Fprobe::new(Functions::Globs(&[pattern], except), Entered::new(&SOME))?;
         // "add" has no "t".
         add(1, 0);
         subtract(2, 0);
@@ -144,6 +144,23 @@ mod tests {
         drop((all, some));
         assert!(ALL.is(&[2, 0, 3]));
         assert!(SOME.is(&[0, 3]));
+        Ok(())
+    }
+
+    #[test]
+    fn globs_are_what_any_of_them_matches() -> Result {
+        static ENTERED: Seen = Seen::new();
+        static RETURNED: Seen = Seen::new();
+        let globs = || Functions::Globs(&[ADD, c"ktrace_target_*t*"], &[c"*_sub*", c"*_eight*"]);
+        let entered = Fprobe::new(globs(), Entered::new(&ENTERED))?;
+        let returned = Fprobe::new(globs(), Left(&RETURNED, Dropped(&NOWHERE, 0)))?;
+        add(1, 0);
+        subtract(2, 0);
+        depth(0);
+        eight(3, 0, 0, 0, 0, 0, 0, 0);
+        drop((entered, returned));
+        assert!(ENTERED.is(&[1, 0]));
+        assert!(RETURNED.is(&[1, 0]));
         Ok(())
     }
 
@@ -281,11 +298,13 @@ mod tests {
         let partly = Fprobe::new(Functions::Names(&[ADD, UNKNOWN]), entered());
         let data = Fprobe::new(Functions::Names(&[DATA]), entered());
         let pattern = c"ktrace_target_*x*";
-        let glob = Fprobe::new(Functions::Glob(pattern, None), entered());
+        let glob = Fprobe::new(Functions::Globs(&[pattern], &[]), entered());
         let pattern = c"ktrace_target_*";
-        let excepted = Fprobe::new(Functions::Glob(pattern, Some(pattern)), entered());
-        let refused = [unknown, partly, data, glob, excepted].map(errno);
-        assert_eq!(refused, [ENOENT.to_errno(); 5]);
+        let excepted = Fprobe::new(Functions::Globs(&[pattern], &[pattern]), entered());
+        let nothing = Functions::Globs(&[ADD, c"ktrace_target_*t*"], &[pattern]);
+        let nothing = Fprobe::new(nothing, entered());
+        let refused = [unknown, partly, data, glob, excepted, nothing].map(errno);
+        assert_eq!(refused, [ENOENT.to_errno(); 6]);
         Ok(())
     }
 
@@ -295,7 +314,7 @@ mod tests {
         let data = symbol::address_of(DATA)?;
         for functions in [
             Functions::Names(&[NO_TRACE]),
-            Functions::Glob(NO_TRACE, None),
+            Functions::Globs(&[NO_TRACE], &[]),
             Functions::Addresses(&[no_trace]),
             Functions::Addresses(&[data]),
             Functions::Addresses(&[address_of_add(), data]),

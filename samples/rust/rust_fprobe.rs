@@ -63,7 +63,7 @@ impl kernel::Module for RustFprobe {
             exits: Counter::new()?,
             errors: Counter::new()?,
         };
-        let probe = Fprobe::new(Functions::Glob(PATTERN, Some(EXCEPT)), count)?;
+        let probe = Fprobe::new(Functions::Globs(&[PATTERN], &[EXCEPT]), count)?;
         pr_info!("planted on {}\n", PATTERN);
         Ok(Self(probe))
     }

@@ -171,7 +171,7 @@ struct SavedData<D> {
 ///     }
 /// }
 ///
-/// let functions = Functions::Glob(c"vfs_*", Some(c"vfs_statx*"));
+/// let functions = Functions::Globs(&[c"vfs_*"], &[c"vfs_statx*"]);
 /// let probe = Fprobe::new(functions, Errors(Counter::new()?))?;
 /// pr_info!("{} errors\n", probe.handler().0.sum());
 /// # Ok::<(), Error>(())

@@ -22,7 +22,10 @@ use crate::{
     },
 };
 
-use super::words::Position;
+use super::{
+    function_list,
+    words::Position, //
+};
 
 /// The option for the number of calls that can be in progress at the same time.
 pub(super) const CALLS: &str = "calls=";
@@ -107,16 +110,9 @@ impl<'a> CallItem<'a> {
 impl<'a> CallTreeTarget<'a> {
     /// The items of the list of functions, each with its position.
     pub fn items(self) -> impl Iterator<Item = (CallItem<'a>, Position)> {
-        let mut next = Position {
-            word: FUNCTIONS,
-            offset: 0,
-        };
         let list = self.functions.unwrap_or(DEFAULT_FUNCTIONS);
-        list.split(',').filter_map(move |text| {
-            let at = next;
-            next = at.skip(text.len()).skip(",".len());
-            Some((CallItem::parse(text)?, at))
-        })
+        function_list::split(list, FUNCTIONS)
+            .filter_map(|(text, at)| Some((CallItem::parse(text)?, at)))
     }
 
     /// Whether functions that match a pattern are roots.

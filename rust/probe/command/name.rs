@@ -78,8 +78,14 @@ impl fmt::Display for Event<'_> {
                     Target::AllNamed(name) => write!(out, "{letter}_{name}_all"),
                     // `Command::name` creates `Hashed` for an address.
                     Target::Address(_) => write!(out, "{letter}_0x"),
-                    Target::Functions(name) if kind.is_return() => write!(out, "{name}__exit"),
-                    Target::Functions(name) => write!(out, "{name}__entry"),
+                    Target::Functions(list) => {
+                        out.write_str(list.trim_start_matches('!'))?;
+                        out.write_str(if kind.is_return() {
+                            "__exit"
+                        } else {
+                            "__entry"
+                        })
+                    }
                     Target::Tracepoint(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
                         write!(out, "_{name}")
                     }

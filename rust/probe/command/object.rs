@@ -19,7 +19,13 @@ use crate::{
     },
 };
 
-use super::words::Position;
+use super::{
+    function_list::{
+        self,
+        FunctionItem, //
+    },
+    words::Position, //
+};
 
 /// A field of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +127,7 @@ pub struct ObjectTarget<'a> {
     pub structure: Option<&'a str>,
     /// The fields with the address of a new object.
     pub sources: EventFields<'a>,
-    /// Patterns for the names of functions, with commas between them. Without them, all functions
+    /// A list of functions: see [`items`](Self::items). Without it, all functions
     /// that take a pointer to the structure.
     pub functions: Option<&'a str>,
     /// The word of the command with `%return`, if it has it: the probe hits at the return.
@@ -158,6 +164,12 @@ impl ObjectTarget<'_> {
             word: SOURCE,
             offset: usize::from(self.structure.is_some()),
         }
+    }
+
+    /// The items of the list of functions.
+    pub fn items(&self) -> impl Iterator<Item = FunctionItem<'_>> {
+        let list = self.functions.into_iter();
+        list.flat_map(|list| function_list::items(list, PATTERNS))
     }
 
     /// The position of the patterns. Without patterns, of the structure, which decides the

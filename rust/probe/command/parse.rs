@@ -21,6 +21,7 @@ use super::{
     },
     delete::Delete,
     error::Error,
+    function_list::target_functions,
     name::{
         Label,
         MAX_NAME, //
@@ -28,6 +29,7 @@ use super::{
     number,
     object::ObjectTarget,
     parse_call_tree::parse_call_tree,
+    parse_functions::check_list,
     parse_object::parse_object,
     path::PATH,
     spec::split_clauses,
@@ -39,7 +41,8 @@ use super::{
     },
     words::{
         Position,
-        Words, //
+        Words,
+        TARGET, //
     },
 };
 
@@ -65,9 +68,6 @@ pub enum EventsFile {
 
 /// The position of the first word.
 const HEAD: Position = Position { word: 0, offset: 0 };
-
-/// The position of the first word of the target.
-const TARGET: Position = Position { word: 1, offset: 0 };
 
 /// Parses a line of [`EventsFile::KprobeEvents`], without its comment.
 ///
@@ -352,7 +352,8 @@ fn parse_event(word: &str) -> Result<Target<'_>, Error> {
     }
 }
 
-/// Parses `PATTERN[%return]`. `$retval` in an argument or in a clause also selects the exit.
+/// Parses a list of functions, and `%return` after it. `$retval` in an argument or in a clause also
+/// selects the exit.
 ///
 /// C: `parse_symbol_and_return()`.
 fn parse_functions<'a>(
@@ -360,7 +361,7 @@ fn parse_functions<'a>(
     arguments: &Words<'a>,
     clauses: [Option<&Words<'a>>; 2],
 ) -> Result<(Target<'a>, ProbeKind), Error> {
-    let (pattern, is_return) = match word.split_once('%') {
+    let (list, is_return) = match word.split_once('%') {
         None => {
             let in_arguments = find_retval(arguments).is_some();
             (
@@ -368,18 +369,25 @@ fn parse_functions<'a>(
                 in_arguments || clauses.into_iter().flatten().any(has_retval),
             )
         }
-        Some((pattern, "return")) => (pattern, true),
-        Some((pattern, _)) => {
-            let offset = pattern.len();
+        Some((list, "return")) => (list, true),
+        Some((list, _)) => {
+            let offset = list.len();
             return Err(Error::invalid(ErrorKind::BadAddrSuffix, 1, offset));
         }
     };
+    // As in C, the kernel refuses an empty pattern, because it finds no function.
+    if !list.is_empty() {
+        check_list(list, TARGET.word)?;
+    }
+    if target_functions(list).all(|item| item.is_excepted) {
+        return Err(Error::at(ErrorKind::NoPattern, TARGET, Errno::EINVAL));
+    }
     let kind = if is_return {
         ProbeKind::FprobeExit
     } else {
         ProbeKind::FprobeEntry
     };
-    Ok((Target::Functions(pattern), kind))
+    Ok((Target::Functions(list), kind))
 }
 
 /// Parses the name of a tracepoint, without its system.

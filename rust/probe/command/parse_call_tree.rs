@@ -5,7 +5,10 @@
 
 use core::num::NonZero;
 
-use crate::error::ErrorKind;
+use crate::error::{
+    Errno,
+    ErrorKind, //
+};
 
 use super::{
     call_tree::{
@@ -18,7 +21,9 @@ use super::{
         STEPS, //
     },
     error::Error,
+    function_list,
     number,
+    parse_functions,
     words::Words, //
 };
 
@@ -97,21 +102,11 @@ fn is_list(word: &str) -> bool {
 
 /// Checks the items of a list of functions.
 fn check_list(list: &str) -> Result<(), Error> {
-    let error = |kind, offset| Err(Error::invalid(kind, FUNCTIONS, offset));
-    let mut offset = 0usize;
-    for text in list.split(',') {
-        if let Some(at) = text.find('%') {
-            return error(ErrorKind::BadAddrSuffix, offset.saturating_add(at));
+    for (text, at) in function_list::split(list, FUNCTIONS) {
+        if CallItem::parse(text).is_none() {
+            let depth = at.skip("*".len());
+            return Err(Error::at(ErrorKind::BadCallDepth, depth, Errno::EINVAL));
         }
-        match CallItem::parse(text) {
-            None => return error(ErrorKind::BadCallDepth, offset.saturating_add(1)),
-            Some(CallItem::Pattern("")) => return error(ErrorKind::BadPattern, offset),
-            Some(CallItem::Except("")) => {
-                return error(ErrorKind::BadPattern, offset.saturating_add(1));
-            }
-            Some(_) => {}
-        }
-        offset = offset.saturating_add(text.len()).saturating_add(1);
     }
-    Ok(())
+    parse_functions::check_list(list, FUNCTIONS)
 }

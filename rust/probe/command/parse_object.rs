@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parses the target of an object probe:
-//! `[(STRUCT)]FIELDS [PATTERN[,PATTERN]...[%return]] [%return] [until=FIELDS] [objects=N] [hits=N]
+//! `[(STRUCT)]FIELDS [FUNCTIONS[%return]] [%return] [until=FIELDS] [objects=N] [hits=N]
 //! [changes]`, with FIELDS as `GRP/EVENT.FIELD[,GRP/EVENT.FIELD]...`.
 
 use core::num::NonZero;
@@ -28,6 +28,7 @@ use super::{
         SOURCE,
         UNTIL, //
     },
+    parse_functions::check_list,
     words::{
         Position,
         Words, //
@@ -116,30 +117,21 @@ fn parse_count(text: &str) -> Option<NonZero<u32>> {
     NonZero::new(u32::try_from(number).ok()?)
 }
 
-/// Parses `PATTERN[,PATTERN]...[%return]`. Returns the patterns, and whether `%return` follows.
+/// Parses a list of functions, and `%return` after it. Returns the patterns, and whether `%return` follows.
 fn parse_patterns(word: &str) -> Result<(&str, bool), Error> {
-    let error = |kind, offset| Err(Error::invalid(kind, PATTERNS, offset));
     let (patterns, is_return) = match word.strip_suffix(RETURN) {
         Some(patterns) => (patterns, true),
         None => (word, false),
     };
-    let mut offset = 0usize;
-    for pattern in patterns.split(',') {
-        if pattern.is_empty() {
-            return error(ErrorKind::BadPattern, offset);
-        }
-        if let Some(at) = pattern.find('%') {
-            return error(ErrorKind::BadAddrSuffix, offset.saturating_add(at));
-        }
-        offset = offset.saturating_add(pattern.len()).saturating_add(1);
-    }
+    check_list(patterns, PATTERNS)?;
     Ok((patterns, is_return))
 }
 
 /// Whether `word` is a list of patterns, and no fetch argument. A fetch argument of an object probe
 /// has a name, or starts with another character.
 fn is_patterns(word: &str) -> bool {
-    let is_start = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '*' | '?' | '[' | ',');
+    let is_start =
+        |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '*' | '?' | '[' | ',' | '!');
     word.starts_with(is_start) && !word.contains(['=', '(', ':'])
 }
 

@@ -227,7 +227,7 @@ pub enum Target<'a> {
     AllNamed(&'a str),
     /// An address.
     Address(u64),
-    /// A pattern for the names of functions.
+    /// A list of functions: see [`target_functions`](super::target_functions). C has one pattern.
     Functions(&'a str),
     /// The name of a tracepoint.
     Tracepoint(&'a str),

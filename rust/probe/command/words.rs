@@ -77,6 +77,9 @@ pub struct Position {
     pub offset: usize,
 }
 
+/// The position of the first word of the target.
+pub(super) const TARGET: Position = Position { word: 1, offset: 0 };
+
 impl Position {
     /// The position `bytes` bytes after this one, in the same word.
     #[must_use]

@@ -19,6 +19,7 @@ use ktrace::{
     function::Call, //
 };
 use probe::command::{
+    target_functions,
     Command,
     ProbeKind,
     ProbePoint, //
@@ -37,6 +38,7 @@ use crate::{
         FEW, //
     },
     failure::{
+        at_function,
         at_target,
         Failure, //
     },
@@ -44,6 +46,7 @@ use crate::{
         Kind,
         Start, //
     },
+    patterns::Patterns,
     registered::{
         boxed,
         Registered, //
@@ -56,7 +59,7 @@ use crate::{
     symbols, //
 };
 
-/// A pattern for the names of functions.
+/// A list of functions.
 pub(super) struct Functions<'a>(pub(super) &'a str);
 
 impl<'a> Kind<'a> for Functions<'a> {
@@ -80,7 +83,7 @@ impl<'a> Kind<'a> for Functions<'a> {
         compiled: Result<Compiled, Failure>,
         _purpose: &Purpose,
     ) -> Result<Start, Failure> {
-        self.check().map_err(at_target)?;
+        self.check()?;
         Start::with_event(compiled)
     }
 
@@ -91,65 +94,86 @@ impl<'a> Kind<'a> for Functions<'a> {
         purpose: &Purpose,
     ) -> Result<KBox<dyn Registered>, Failure> {
         let (action, entry) = compiled.action(purpose)?;
-        let pattern = CString::try_from_fmt(format_args!("{}", self.0))?;
-        Ok(match command.kind {
-            ProbeKind::FprobeExit => register_exit(&pattern, action, entry)?,
-            _ => register_entry(&pattern, action)?,
-        })
+        let patterns = Patterns::new(target_functions(self.0))?;
+        Ok(patterns.pass(|with, without| {
+            let functions = fprobe::Functions::Globs(with, without);
+            match command.kind {
+                ProbeKind::FprobeExit => register_exit(functions, action, entry),
+                _ => register_entry(functions, action),
+            }
+        })?)
     }
 }
 
 impl Functions<'_> {
-    /// Checks that the kernel can probe a function whose name matches the pattern.
-    ///
-    /// The kernel compares all symbols with a pattern. Most often, the kernel can probe the
-    /// function with this name, or a function in BTF that matches. Then this comparison is not
-    /// necessary.
-    ///
-    /// C: `fprobe_count_ips_from_filter()`.
-    fn check(&self) -> Result {
-        const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
-
-        let pattern = self.0;
-        let text = CString::try_from_fmt(format_args!("{pattern}"))?;
-        let can_be_probed = |name: &str| {
-            // In ftrace, no function has a name of the form `MODULE:NAME`.
-            if name.contains(':') {
-                return Ok(false);
+    /// Checks that the kernel can probe a function of each pattern, and one that the list does not
+    /// leave out.
+    fn check(&self) -> Result<(), Failure> {
+        let mut leaves_out = false;
+        for item in target_functions(self.0) {
+            match item.is_excepted {
+                true => leaves_out = true,
+                false => check(item.pattern).map_err(|error| at_function(error, item.at))?,
             }
-            match symbols::address_of(name) {
-                Ok(address) => ftrace::is_traceable(address),
-                Err(ENOMEM) => Err(ENOMEM),
-                Err(_) => Ok(false),
-            }
-        };
-        let is_known = match pattern.split_once(WILDCARDS) {
-            None => can_be_probed(pattern)?,
-            Some((prefix, _)) => match vmlinux()? {
-                None => false,
-                Some(kernel) => {
-                    let kernel = kernel.btf(None)?;
-                    let matching = kernel
-                        .functions_from(prefix)
-                        .filter(|name| fprobe::matches(&text, name));
-                    // If the kernel can probe none of eight functions, it can hardly probe any
-                    // other.
-                    let mut verdicts = matching.take(8).map(can_be_probed);
-                    let first = verdicts.find(|verdict| *verdict != Ok(false));
-                    first.unwrap_or(Ok(false))?
-                }
-            },
-        };
-        match is_known {
-            true => Ok(()),
-            false => fprobe::exists(&text),
         }
+        if leaves_out {
+            let patterns = Patterns::new(target_functions(self.0))?;
+            patterns.pass(fprobe::exists).map_err(at_target)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that the kernel can probe a function whose name matches the pattern.
+///
+/// The kernel compares all symbols with a pattern. Most often, the kernel can probe the
+/// function with this name, or a function in BTF that matches. Then this comparison is not
+/// necessary.
+///
+/// C: `fprobe_count_ips_from_filter()`.
+fn check(pattern: &str) -> Result {
+    const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
+
+    let text = CString::try_from_fmt(format_args!("{pattern}"))?;
+    let can_be_probed = |name: &str| {
+        // In ftrace, no function has a name of the form `MODULE:NAME`.
+        if name.contains(':') {
+            return Ok(false);
+        }
+        match symbols::address_of(name) {
+            Ok(address) => ftrace::is_traceable(address),
+            Err(ENOMEM) => Err(ENOMEM),
+            Err(_) => Ok(false),
+        }
+    };
+    let is_known = match pattern.split_once(WILDCARDS) {
+        None => can_be_probed(pattern)?,
+        Some((prefix, _)) => match vmlinux()? {
+            None => false,
+            Some(kernel) => {
+                let kernel = kernel.btf(None)?;
+                let matching = kernel
+                    .functions_from(prefix)
+                    .filter(|name| fprobe::matches(&text, name));
+                // If the kernel can probe none of eight functions, it can hardly probe any
+                // other.
+                let mut verdicts = matching.take(8).map(can_be_probed);
+                let first = verdicts.find(|verdict| *verdict != Ok(false));
+                first.unwrap_or(Ok(false))?
+            }
+        },
+    };
+    match is_known {
+        true => Ok(()),
+        false => fprobe::exists(&[&text], &[]),
     }
 }
 
 /// Registers a probe by ftrace on the entries of functions.
-fn register_entry(pattern: &CStr, action: Action) -> Result<KBox<dyn Registered>> {
-    let functions = fprobe::Functions::Glob(pattern, None);
+fn register_entry(
+    functions: fprobe::Functions<'_>,
+    action: Action,
+) -> Result<KBox<dyn Registered>> {
     match action {
         Action::Rare(_) if action.conditional().is_some() => {
             boxed(Fprobe::new(functions, AtEntryIf(action))?)
@@ -163,14 +187,13 @@ fn register_entry(pattern: &CStr, action: Action) -> Result<KBox<dyn Registered>
 /// of the handler's type. So the kernel reserves exactly this size for each call in flight, and the
 /// handlers need no bounds check.
 fn register_exit(
-    pattern: &CStr,
+    functions: fprobe::Functions<'_>,
     action: Action,
     EntryLayout {
         arguments,
         is_timed,
     }: EntryLayout,
 ) -> Result<KBox<dyn Registered>> {
-    let functions = fprobe::Functions::Glob(pattern, None);
     if is_timed {
         boxed(Fprobe::new(
             functions,

@@ -90,7 +90,7 @@ impl Handler for Keep {
 }
 
 pub fn register() -> Result<Fprobe<Keep>> {
-    Fprobe::new(Functions::Glob(c"vfs_*", None), Keep)
+    Fprobe::new(Functions::Globs(&[c"vfs_*"], &[]), Keep)
 }
 
 pub fn use_probe(probe: Fprobe<Keep>) {

@@ -32,25 +32,36 @@ use crate::{
         USED_BY_FPROBE,
         USED_BY_FPROBE_PATTERN, //
     },
+    symbols::symbol, //
 };
 
 /// The functions to probe.
 pub enum Functions<'a> {
-    /// Functions whose name matches the first pattern (`vfs_*`), but not the second.
-    Glob(&'a CStr, Option<&'a CStr>),
+    /// Functions whose name matches one of the first patterns (`vfs_*`), but none of the second.
+    Globs(&'a [&'a CStr], &'a [&'a CStr]),
     /// Functions with these names.
     Names(&'a [&'a CStr]),
     /// Functions that begin at these addresses.
     Addresses(&'a [usize]),
 }
 
-/// Checks that a function that can be probed matches a pattern. Traces nothing.
+/// Checks that a function that can be probed matches one of the first patterns, but none of the
+/// second. Traces nothing.
 ///
-/// Process context; sleeps. `ENOENT` if no function matches. C: `fprobe_count_ips_from_filter()`,
-/// which is not exported. But `register_fprobe()` calls it first, and then refuses a probe with too
-/// much data. This function searches all symbols twice. So ktrace searches ftrace's functions
-/// first, which have one name each.
-pub fn exists(pattern: &CStr) -> Result {
+/// Process context; sleeps. `ENOENT` if no function matches.
+pub fn exists(with: &[&CStr], without: &[&CStr]) -> Result {
+    match (with, without) {
+        ([pattern], []) => exists_one(pattern),
+        _ => find_all(with, without).map(|_| ()),
+    }
+}
+
+/// Checks that a function that can be probed matches a pattern.
+///
+/// C: `fprobe_count_ips_from_filter()`, which is not exported. But `register_fprobe()` calls it
+/// first, and then refuses a probe with too much data. This function searches all symbols twice. So
+/// ktrace searches ftrace's functions first, which have one name each.
+fn exists_one(pattern: &CStr) -> Result {
     if ftrace::takes(Filter::Glob(pattern))? {
         return Ok(());
     }
@@ -72,7 +83,7 @@ pub fn exists(pattern: &CStr) -> Result {
     }
 }
 
-/// Whether the name of a function matches a pattern, as in [`Functions::Glob`]. Any context.
+/// Whether the name of a function matches a pattern, as in [`Functions::Globs`]. Any context.
 pub fn matches(pattern: &CStr, name: &str) -> bool {
     const MAX: usize = bindings::KSYM_NAME_LEN as usize - 1;
 
@@ -85,6 +96,83 @@ pub fn matches(pattern: &CStr, name: &str) -> bool {
     CStr::from_bytes_until_nul(&text).is_ok_and(|name| glob::matches(pattern, name))
 }
 
+/// Sorts numbers, and removes duplicates.
+pub(super) fn sort(numbers: &mut KVVec<usize>) {
+    probe::sort::sort(numbers);
+    let mut last = 0;
+    numbers.retain(|number| core::mem::replace(&mut last, *number) != *number);
+}
+
+/// The maximum number of symbols that match a pattern. ktrace asks ftrace about each symbol, which
+/// takes longer than in the kernel's fprobe.
+pub(super) const MAX_MATCHING: usize = 1 << 14;
+
+/// Finds the functions that match one of the first patterns, but none of the second, and that
+/// ftrace can trace. `None` if ktrace cannot read the symbols, or if more than [`MAX_MATCHING`]
+/// match.
+///
+/// C: `get_ips_from_filter()`.
+pub(super) fn find_matching(with: &[&CStr], without: &[&CStr]) -> Result<Option<KVVec<usize>>> {
+    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
+    let prefix = match with {
+        [pattern] => pattern.to_bytes().split(wildcard).next().unwrap_or(&[]),
+        _ => &[],
+    };
+    let matches = |name: &CStr| {
+        let is_match = |pattern: &&CStr| glob::matches(pattern, name);
+        with.iter().any(is_match) && !without.iter().any(is_match)
+    };
+    let mut addresses = KVVec::new();
+    if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
+        return Ok(None);
+    }
+    sort(&mut addresses);
+    let untraceable = ftrace::untraceable(&addresses)?;
+    let mut left_out = untraceable.iter().peekable();
+    let mut index = 0usize;
+    addresses.retain(|_| {
+        let is_left_out = left_out.next_if(|next| **next == index).is_some();
+        index = index.wrapping_add(1);
+        !is_left_out
+    });
+    Ok(Some(addresses))
+}
+
+/// Finds the functions of several patterns, or their ftrace sites. There is at least one.
+///
+/// If ktrace cannot read the symbols, ftrace compares its functions with the patterns. It knows each
+/// function by one name only.
+fn find_all(with: &[&CStr], without: &[&CStr]) -> Result<KVVec<usize>> {
+    let found = match find_matching(with, without)? {
+        Some(found) => found,
+        None => {
+            let left_out = find_sites(without)?;
+            let mut found = find_sites(with)?;
+            found.retain(|site| left_out.binary_search(site).is_err());
+            found
+        }
+    };
+    match found.is_empty() {
+        true => Err(ENOENT),
+        false => Ok(found),
+    }
+}
+
+/// The sites of the functions that match one of the patterns, sorted.
+fn find_sites(patterns: &[&CStr]) -> Result<KVVec<usize>> {
+    let mut sites = KVVec::new();
+    for pattern in patterns {
+        match ftrace::sites(pattern) {
+            Ok(found) => sites.extend_from_slice(&found, GFP_KERNEL)?,
+            // No function matches.
+            Err(EINVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    sort(&mut sites);
+    Ok(sites)
+}
+
 /// C: `MAX_FPROBE_DATA_SIZE`.
 pub(super) const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 
@@ -93,7 +181,7 @@ pub(super) const MAX_FPROBE_DATA_SIZE: usize = 15 * size_of::<c_ulong>();
 pub(super) fn are_in_going(functions: &Functions<'_>) -> bool {
     module::any_going(|module| match functions {
         // The kernel ignores the functions of such a module.
-        Functions::Glob(..) => false,
+        Functions::Globs(..) => false,
         Functions::Names(names) => names.iter().any(|name| {
             name.to_str()
                 .is_ok_and(|name| module.count_symbols(name) > 0)
@@ -104,7 +192,8 @@ pub(super) fn are_in_going(functions: &Functions<'_>) -> bool {
     })
 }
 
-/// Whether fprobe uses one of the functions. `register` leaves them out of a single pattern.
+/// Whether fprobe uses one of the functions. `register` leaves them out of a single pattern, and
+/// asks again about the functions of several patterns.
 /// Process context. `ENOMEM`.
 fn are_used(functions: &Functions<'_>) -> Result<bool> {
     if !HAS_USED_BY_FPROBE {
@@ -113,10 +202,10 @@ fn are_used(functions: &Functions<'_>) -> Result<bool> {
     let is_match =
         |pattern: &CStr, name: &CStr| name.to_str().is_ok_and(|name| matches(pattern, name));
     Ok(match functions {
-        Functions::Glob(_, None) => false,
-        Functions::Glob(pattern, Some(not)) => USED_BY_FPROBE
+        Functions::Globs([pattern], [not]) => USED_BY_FPROBE
             .iter()
             .any(|name| is_match(pattern, name) && !is_match(not, name)),
+        Functions::Globs(..) => false,
         Functions::Names(names) => names
             .iter()
             .any(|name| is_match(USED_BY_FPROBE_PATTERN, name)),
@@ -140,7 +229,7 @@ fn are_used(functions: &Functions<'_>) -> Result<bool> {
 ///
 /// `fprobe` must be initialised, and must not move until it has been unregistered.
 pub(super) unsafe fn register(
-    _list: &Locked,
+    list: &Locked,
     fprobe: *mut bindings::fprobe,
     functions: &Functions<'_>,
 ) -> Result {
@@ -148,12 +237,19 @@ pub(super) unsafe fn register(
         return Err(ENOENT);
     }
     match functions {
-        Functions::Glob(pattern, not) => {
-            let not = not.or(HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE_PATTERN));
+        Functions::Globs([pattern], not @ ([] | [_])) => {
+            let used = HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE_PATTERN);
+            let not = not.first().copied().or(used);
             let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
             // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
             // patterns are strings or NULL.
             to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
+        }
+        // The kernel takes one pattern.
+        Functions::Globs(with, without) => {
+            let addresses = find_all(with, without)?;
+            // SAFETY: The requirements are the same.
+            unsafe { register(list, fprobe, &Functions::Addresses(&addresses)) }
         }
         Functions::Names(names) => {
             let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;

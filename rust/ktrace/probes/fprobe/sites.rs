@@ -12,13 +12,11 @@ use kernel::{
     },
     error::to_result,
     ffi::c_ulong,
-    prelude::*,
-    str::CStr, //
+    prelude::*, //
 };
 
 use crate::{
     bindings,
-    hit::glob,
     modules::{
         ftrace_list::{
             self,
@@ -30,8 +28,7 @@ use crate::{
         self,
         Filter, //
     },
-    support,
-    symbols::symbol, //
+    support, //
 };
 
 use super::functions::{
@@ -180,7 +177,7 @@ pub(super) fn exit() {
 }
 
 /// Finds the ftrace sites of functions, each once. There is at least one. `None` if ktrace cannot
-/// read the kernel's symbols or filters, or for a pattern that [too many](MAX_MATCHING) match.
+/// read the kernel's symbols or filters, or for patterns that [too many](functions::MAX_MATCHING) match.
 ///
 /// Process context; sleeps. `ENOENT` and `EINVAL` as for [`Fprobe::new`](super::Fprobe::new).
 /// `ENOMEM`.
@@ -189,7 +186,7 @@ fn find(list: &Locked, functions: &Functions<'_>) -> Result<Option<KVVec<c_ulong
         return Err(ENOENT);
     }
     match functions {
-        Functions::Glob(pattern, not) => match find_matching(pattern, *not)? {
+        Functions::Globs(with, without) => match functions::find_matching(with, without)? {
             Some(addresses) => sites_at(&addresses),
             None => Ok(None),
         },
@@ -197,7 +194,7 @@ fn find(list: &Locked, functions: &Functions<'_>) -> Result<Option<KVVec<c_ulong
         Functions::Addresses(addresses) => sites_at(addresses),
         Functions::Names(_) => {
             let mut sites = find_by_name(list, functions)?;
-            sort(&mut sites);
+            functions::sort(&mut sites);
             Ok(Some(sites))
         }
     }
@@ -213,43 +210,6 @@ fn sites_at(addresses: &[usize]) -> Result<Option<KVVec<c_ulong>>> {
         Err(EINVAL) => Err(ENOENT),
         Err(error) => Err(error),
     }
-}
-
-/// Sorts numbers, and removes duplicates.
-fn sort(numbers: &mut KVVec<usize>) {
-    probe::sort::sort(numbers);
-    let mut last = 0;
-    numbers.retain(|number| core::mem::replace(&mut last, *number) != *number);
-}
-
-/// The maximum number of symbols that match a pattern. ktrace asks ftrace about each symbol, which
-/// takes longer than in the kernel's fprobe.
-const MAX_MATCHING: usize = 1 << 14;
-
-/// Finds the functions that match the first pattern, but not the second, and that ftrace can trace.
-/// `None` if ktrace cannot read the symbols, or if more than [`MAX_MATCHING`] match.
-///
-/// C: `get_ips_from_filter()`.
-fn find_matching(pattern: &CStr, not: Option<&CStr>) -> Result<Option<KVVec<usize>>> {
-    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
-    let prefix = pattern.to_bytes().split(wildcard).next().unwrap_or(&[]);
-    let matches = |name: &CStr| {
-        glob::matches(pattern, name) && !not.is_some_and(|not| glob::matches(not, name))
-    };
-    let mut addresses = KVVec::new();
-    if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
-        return Ok(None);
-    }
-    sort(&mut addresses);
-    let untraceable = ftrace::untraceable(&addresses)?;
-    let mut left_out = untraceable.iter().peekable();
-    let mut index = 0usize;
-    addresses.retain(|_| {
-        let is_left_out = left_out.next_if(|next| **next == index).is_some();
-        index = index.wrapping_add(1);
-        !is_left_out
-    });
-    Ok(Some(addresses))
 }
 
 /// Finds functions by their names. The kernel exports no function that does this, except the

@@ -5,6 +5,7 @@
 use probe::{
     argument::Base,
     command::{
+        target_functions,
         Error,
         EventsFile,
         ProbeKind,
@@ -106,6 +107,14 @@ const MORE: &[Case] = &[
     ("f vfs_read^%hoge", BadAddrSuffix, EINVAL),
     ("f vfs_read^%", BadAddrSuffix, EINVAL),
     ("f vfs_read^%return%return", BadAddrSuffix, EINVAL),
+    ("f vfs_read,vfs_w*^%hoge", BadAddrSuffix, EINVAL),
+    ("f:x vfs_read,^,vfs_write", BadPattern, EINVAL),
+    ("f:x ^,vfs_read", BadPattern, EINVAL),
+    ("f:x vfs_*,!^", BadPattern, EINVAL),
+    ("f:x vfs_*,!^%return", BadPattern, EINVAL),
+    ("f:x vfs_read,^%return", BadPattern, EINVAL),
+    ("f:x ^!vfs_*", NoPattern, EINVAL),
+    ("f:x ^!vfs_*,!do_*%return", NoPattern, EINVAL),
     ("t kfree^%return", BadAddrSuffix, EINVAL),
     ("t kmem^/kfree", BadTpName, EINVAL),
     ("t kmem^:kfree", BadTpName, EINVAL),
@@ -233,6 +242,22 @@ fn an_automatic_name_is_made_as_in_c() {
 }
 
 #[test]
+fn a_list_has_functions_and_those_to_leave_out() {
+    let items = target_functions("vfs_*,!vfs_[!a]*,do_exit");
+    let items: Vec<(&str, bool, usize)> = items
+        .map(|item| (item.pattern, item.is_excepted, item.at.offset))
+        .collect();
+    assert_eq!(
+        items,
+        [
+            ("vfs_*", false, 0),
+            ("vfs_[!a]*", true, 6),
+            ("do_exit", false, 17)
+        ]
+    );
+}
+
+#[test]
 fn a_command_says_its_kind_and_target() {
     for (line, kind, target, return_kprobe) in [
         (
@@ -245,6 +270,12 @@ fn a_command_says_its_kind_and_target() {
             "f vfs_*%return",
             ProbeKind::FprobeExit,
             Target::Functions("vfs_*"),
+            (true, false),
+        ),
+        (
+            "f vfs_*,!vfs_[!a-d]*,do_exit%return",
+            ProbeKind::FprobeExit,
+            Target::Functions("vfs_*,!vfs_[!a-d]*,do_exit"),
             (true, false),
         ),
         (

@@ -468,6 +468,7 @@ fn each_kind_is_tested() {
         NoChangingValue,
         UnchangedOnAll,
         BadPattern,
+        NoPattern,
         OptionTwice,
         ObjOnProbe,
         // Of call trees.

@@ -138,6 +138,7 @@ fn listings() {
         ("o:x a/b.c until=d/e.f", "o:objects/x a/b.c until=d/e.f"),
         ("o:x a/b.c %return", "o:objects/x a/b.c %return"),
         ("o:x a/b.c f,g*%return", "o:objects/x a/b.c f,g*%return"),
+        ("o:x a/b.c !f,g*", "o:objects/x a/b.c !f,g*"),
         ("o:x a/b.c f %return", "o:objects/x a/b.c f%return"),
         (
             "o:x a/b.c f changes %return hits=2 $retval",
@@ -213,6 +214,8 @@ fn errors() {
         ("o:x a/b.c ^,", BadPattern),
         ("o:x a/b.c f,^", BadPattern),
         ("o:x a/b.c f,^,g", BadPattern),
+        ("o:x a/b.c f,!^,g", BadPattern),
+        ("o:x a/b.c f,!g^%returns", BadAddrSuffix),
     ] {
         let line = marked.replace('^', "");
         let at = marked.find('^').unwrap();
