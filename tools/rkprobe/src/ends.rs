@@ -5,7 +5,10 @@
 use crate::{
     context::Context,
     failure::Result,
-    functions::Method,
+    functions::{
+        Functions,
+        Method, //
+    },
     objects, //
 };
 
@@ -18,7 +21,8 @@ pub enum End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// Finds the function or the place. `given` is the object, if the user says so.
+    /// Finds the function or the place. `given` is the object, if the user says so. Otherwise the types say it: the
+    /// return value of a function comes before its parameters, or after them with `is_last`.
     pub fn find(
         context: &Context,
         structure: &str,
@@ -35,6 +39,24 @@ impl<'a> End<'a> {
         functions.check(text, Method::Any)?;
         let object = objects::choose(functions, structure, text, given, is_last)?;
         Ok(Self::Function(text, object))
+    }
+
+    /// Whether it is a place in the source.
+    pub fn is_place(&self) -> bool {
+        matches!(self, Self::Sites(_))
+    }
+
+    /// The module of the function or of the place. `None` for the kernel itself.
+    pub fn module(&self, functions: &Functions) -> Option<String> {
+        match self {
+            Self::Function(function, _) => functions.module_of(function),
+            // All sites of a place are in the same module.
+            Self::Sites(sites) => {
+                let (target, _) = sites.first()?;
+                let (module, _) = target.split_once(':')?;
+                Some(module.into())
+            }
+        }
     }
 
     /// Whether the function returns the object.
@@ -64,6 +86,29 @@ impl<'a> End<'a> {
                 };
                 sites.map(command).collect()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::functions;
+
+    use super::*;
+
+    #[test]
+    fn a_module_has_a_function_or_the_sites_of_a_place() {
+        let function = |name| End::Function(name, "$arg1".into());
+        let sites = |target: &str| End::Sites(vec![(target.into(), "%bx:x64".into())]);
+        for (end, module, is_place) in [
+            (function("vfs_read"), None, false),
+            (function("mod_write"), Some("mod"), false),
+            (function("m:f"), Some("m"), false),
+            (sites("vfs_read+0x9"), None, true),
+            (sites("m:f+0x9"), Some("m"), true),
+        ] {
+            assert_eq!(end.module(&functions()).as_deref(), module);
+            assert_eq!(end.is_place(), is_place);
         }
     }
 }

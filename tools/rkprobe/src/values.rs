@@ -129,15 +129,19 @@ impl Values {
             .collect()
     }
 
-    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object. `module` has its structure, or the
-    /// kernel.
-    pub fn of_object(module: Option<&str>, structure: &str, shown: &[&str]) -> Self {
+    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object. `module` finds the module that may
+    /// have its structure, and is called only if there are values: the kernel takes long to print its symbols.
+    pub fn of_object(
+        module: impl FnOnce() -> Option<String>,
+        structure: &str,
+        shown: &[&str],
+    ) -> Self {
         if shown.is_empty() {
             return Self::default();
         }
         let find = |btf: &Btf<'_>| Self::find_object(btf, structure, shown);
         // Not every module has BTF.
-        let known = btf::with(module, find).or_else(|| btf::with(None, find));
+        let known = btf::with(module().as_deref(), find).or_else(|| btf::with(None, find));
         known.unwrap_or_else(|| Self::plain(shown))
     }
 

@@ -278,10 +278,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
     let has_stacks = by == Some(By::Stack);
     let stream = stream::Options {
         has_stack: has_stacks,
-        stack_of: stream::only_of(
-            |event| event == EVENTS[1],
-            ends.iter().any(|end| matches!(end, End::Sites(_))),
-        ),
+        stack_of: stream::only_of(|event| event == EVENTS[1], ends.iter().any(End::is_place)),
         needs_clock: true,
         lacks_place: true,
         ..stream::Options::default()

@@ -18,7 +18,6 @@ use serde::{
 use serde_json::Value as Json;
 
 use crate::{
-    asked::Asked,
     context::Context,
     draw::{
         self,
@@ -332,11 +331,8 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         .until
         .map(|until| End::find(context, structure, until, question.end, true));
     let until = until.transpose()?;
-    let module = match Asked::parse(question.from) {
-        Some(place) => Some(place.module.to_string()).filter(|module| !module.is_empty()),
-        None => context.functions.module_of(question.from),
-    };
-    let values = Values::of_object(module.as_deref(), structure, &question.fields);
+    let module = || from.module(&context.functions);
+    let values = Values::of_object(module, structure, &question.fields);
     let commands = |group: &str| {
         let until = until.as_ref();
         Commands::new(group, question, &values, &from, until, &context.whom)
@@ -362,16 +358,17 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     }
     let name = |function: &str| function.rsplit(':').next().unwrap_or(function).to_string();
     let entry = name(question.from);
-    let first = match &from {
-        End::Sites(_) => question.from.into(),
-        _ if from.is_returned() => format!("{entry} returns it"),
-        End::Function(..) => entry.clone(),
+    let first = match (from.is_place(), from.is_returned()) {
+        (true, _) => question.from.into(),
+        (false, true) => format!("{entry} returns it"),
+        (false, false) => entry.clone(),
     };
-    let last = match (&until, question.until.unwrap_or_default()) {
-        (Some(End::Sites(_)), place) => format!("{place}: the end"),
-        (_, function) => format!("{} returns: the end", name(function)),
+    let end = question.until.unwrap_or_default();
+    let last = match until.as_ref().is_some_and(End::is_place) {
+        true => format!("{end}: the end"),
+        false => format!("{} returns: the end", name(end)),
     };
-    let is_entry = matches!(from, End::Function(..)) && !from.is_returned();
+    let is_entry = !from.is_place() && !from.is_returned();
     let mut lives = Lives {
         structure,
         entry: is_entry.then_some(&*entry),
