@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ends of a time or of a life: functions, or places in the source, each with the object there.
+//! The ends of a time, of a life or of a reference: functions, or places in the source, each with the object there.
 
 use crate::{
     context::Context,
@@ -12,7 +12,7 @@ use crate::{
     objects, //
 };
 
-/// Where an object is, at one end of its time.
+/// Where an object is, at one end of its time, of its life or of a reference to it.
 pub enum End<'a> {
     /// A function that receives or returns it, and the fetch argument that has it.
     Function(&'a str, String),

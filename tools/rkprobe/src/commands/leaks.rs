@@ -14,12 +14,12 @@ use crate::{
     context::Context,
     draw::Screen,
     duration,
+    ends::End,
     failure::{
         Failure,
         Result, //
     },
     flame::Stack,
-    functions::Method,
     hist::Hist,
     objects,
     probes,
@@ -28,7 +28,6 @@ use crate::{
         Get,
         References, //
     },
-    sites::ProbedSite,
     stream,
     sys,
     table::{
@@ -46,17 +45,17 @@ use crate::{
 pub struct Asked<'a> {
     /// The structure.
     pub structure: &'a str,
-    /// Functions with commas between them, each with `=FETCHARG` if BTF does not say what the object is.
+    /// Functions and places with commas between them, each with `=FETCHARG` if its types do not say what the object is.
     pub get: Option<&'a str>,
     pub put: &'a str,
-    /// The functions where an object begins, with one reference, and ends.
+    /// The functions and places where an object begins, with one reference, and ends.
     pub from: Option<&'a str>,
     pub until: Option<&'a str>,
     /// The shortest time that a get must have no put, in ns.
     pub min_age: u64,
 }
 
-/// The effect of a function on an object.
+/// The effect of a function or of a place in the source on an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Action {
     Birth,
@@ -65,14 +64,12 @@ enum Action {
     End,
 }
 
-/// A function, or a site of a place in the source, with the fetch argument that is the object.
-#[derive(Debug)]
-struct Place {
+/// A function or a place in the source. It has one event, even if it has several sites.
+struct Place<'a> {
     action: Action,
-    function: String,
-    /// What a probe takes for a site.
-    site: Option<String>,
-    object: String,
+    /// As the user writes it.
+    name: &'a str,
+    end: End<'a>,
 }
 
 /// Equal gets without a put.
@@ -112,7 +109,8 @@ impl Gets {
 /// The question.
 struct Leaks<'a> {
     asked: Asked<'a>,
-    places: Vec<Place>,
+    /// The places, in the order of their events.
+    places: Vec<Place<'a>>,
     references: References,
 }
 
@@ -139,7 +137,7 @@ impl Question for Leaks<'_> {
         }
         let place = &self.places[event];
         let get = || Get {
-            function: place.function.clone(),
+            function: place.name.into(),
             comm: record.text("comm"),
             pid: record.pid.into(),
             time: record.time,
@@ -217,50 +215,38 @@ impl Question for Leaks<'_> {
     }
 }
 
-/// A failure to find the object of a function, with this command's way to give it.
-fn advise(failure: Failure, function: &str) -> Failure {
+/// A failure to find a function or its object, with this command's way to give the object instead of an option.
+fn advise(failure: Failure, name: &str) -> Failure {
     match failure {
         Failure::Message(text) if text.contains(" --") => {
             let problem = text.split(": ").next().unwrap_or_default();
             Failure::new(format!(
-                "{problem}: say what the object is, such as {function}='$arg1'"
+                "{problem}: say what the object is, such as {name}='$arg1'"
             ))
         }
         failure => failure,
     }
 }
 
-/// The functions and places of a list, with the fetch arguments that are their objects.
-fn places(context: &Context, structure: &str, list: &str, action: Action) -> Result<Vec<Place>> {
-    let (functions, tracefs) = (&context.functions, &context.tracefs);
-    let place = |word: &str| {
-        let (function, given) = match word.split_once('=') {
-            Some((function, fetch)) => (function, Some(fetch)),
+/// The functions and places of a list.
+fn places<'a>(
+    context: &Context,
+    structure: &str,
+    list: &'a str,
+    action: Action,
+) -> Result<Vec<Place<'a>>> {
+    // The object of a put is a parameter, and that of a birth the return value.
+    let is_last = matches!(action, Action::Put | Action::End);
+    let place = |word: &'a str| {
+        let (name, given) = match word.split_once('=') {
+            Some((name, fetch)) => (name, Some(fetch)),
             None => (word, None),
         };
-        if let Some(sites) = functions.objects(tracefs, function, structure, given)? {
-            let place = |(site, object): (ProbedSite, String)| Place {
-                action,
-                function: function.into(),
-                site: Some(site.target),
-                object,
-            };
-            return Ok(sites.into_iter().map(place).collect());
-        }
-        functions.check(function, Method::Any)?;
-        // The object of a put is a parameter, and that of a birth the return value.
-        let takes = matches!(action, Action::Put | Action::End);
-        let object = objects::choose(functions, structure, function, given, takes);
-        let object = object.map_err(|failure| advise(failure, function))?;
-        Ok(vec![Place {
-            action,
-            function: function.into(),
-            site: None,
-            object,
-        }])
+        let end = End::find(context, structure, name, given, is_last);
+        let end = end.map_err(|failure| advise(failure, name))?;
+        Ok(Place { action, name, end })
     };
-    let all: Vec<Vec<Place>> = list.split(',').map(place).collect::<Result<_>>()?;
-    Ok(all.into_iter().flatten().collect())
+    list.split(',').map(place).collect()
 }
 
 fn event(index: usize, action: Action) -> String {
@@ -273,31 +259,21 @@ fn event(index: usize, action: Action) -> String {
     format!("{name}{index}")
 }
 
-/// The commands to try for each place. The tasks of the run are those that get.
-fn commands(group: &str, places: &[Place], whom: &Whom) -> Vec<Vec<String>> {
-    let of_place = |(index, place): (usize, &Place)| {
-        let Place {
-            action,
-            function,
-            site,
-            object,
-        } = place;
-        let event = event(index, *action);
-        let commands = match (site, object.contains("$retval")) {
-            (Some(site), _) => vec![format!("p:{group}/{event} {site}")],
-            (None, true) => probes::at_return_with_stack(function, group, &event),
-            (None, false) => probes::at_entry(function, group, &event),
+/// The commands to try for each probe of all places. The tasks of the run are those that get.
+fn commands(group: &str, places: &[Place<'_>], whom: &Whom) -> Vec<Vec<String>> {
+    let of_place = |(index, place): (usize, &Place<'_>)| {
+        let event = event(index, place.action);
+        let of_function = |function: &str| match place.end.is_returned() {
+            true => probes::at_return_with_stack(function, group, &event),
+            false => probes::at_entry(function, group, &event),
         };
-        let rest = match action {
+        let rest = match place.action {
             Action::Birth | Action::Get => format!(" comm=$comm{}", whom.clause()),
             Action::Put | Action::End => String::new(),
         };
-        let commands = commands.into_iter();
-        commands
-            .map(|command| format!("{command} object={object}{rest}"))
-            .collect()
+        place.end.commands(group, &event, of_function, &rest)
     };
-    places.iter().enumerate().map(of_place).collect()
+    places.iter().enumerate().flat_map(of_place).collect()
 }
 
 /// Runs the command.
@@ -329,7 +305,7 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
         has_stack: true,
         stack_of: stream::only_of(
             |event| event.starts_with("birth") || event.starts_with("get"),
-            all.iter().any(|place| place.site.is_some()),
+            all.iter().any(|place| place.end.is_place()),
         ),
         needs_clock: true,
         ..stream::Options::default()
@@ -348,23 +324,24 @@ pub fn run(context: &Context, asked: Asked<'_>, options: &Options<'_>) -> Result
 mod tests {
     use super::*;
 
-    fn place(action: Action, function: &str, object: &str) -> Place {
+    fn place<'a>(action: Action, name: &'a str, object: &str) -> Place<'a> {
         Place {
             action,
-            function: function.into(),
-            site: None,
-            object: object.into(),
+            name,
+            end: End::Function(name, object.into()),
         }
     }
 
     #[test]
     fn the_tasks_of_the_run_are_those_that_get() {
+        let sites = ["f+0x5", "g+0x7"].map(|target| (target.into(), "%bx:x64".into()));
         let places = [
             place(Action::Put, "iput", "inode"),
             place(Action::Birth, "alloc_inode", "$retval"),
             Place {
-                site: Some("f+0x5".into()),
-                ..place(Action::End, "copied", "%bx:x64")
+                action: Action::End,
+                name: "copied",
+                end: End::Sites(sites.into()),
             },
         ];
         let whom = Whom::new(crate::whom::Options {
@@ -377,7 +354,13 @@ mod tests {
             all[1][1],
             "f:g/birth1 alloc_inode%return object=$retval comm=$comm if $comm ~ \"a\""
         );
-        assert_eq!(all[2], ["p:g/end2 f+0x5 object=%bx:x64"]);
+        assert_eq!(
+            all[2..],
+            [
+                ["p:g/end2 f+0x5 object=%bx:x64"],
+                ["p:g/end2 g+0x7 object=%bx:x64"]
+            ]
+        );
         probes::check_all(&all).unwrap();
     }
 
