@@ -51,7 +51,7 @@ int ktrace_attach_event_handler(struct ktrace_event *event);
 void ktrace_detach_event_handler(struct ktrace_event *event);
 
 /*
- * Detaches the handler for ever if it is attached, and releases what has the address of code. The
+ * Detaches the handler for good if it is attached, and releases what has the address of code. The
  * event stays held. The caller does not hold event_mutex.
  */
 void ktrace_end_event_handler(struct ktrace_event *event);

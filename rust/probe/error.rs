@@ -204,7 +204,7 @@ kinds! {
     EntryMemory => "The entry of exceptions uses this memory",
     /// rkprobe's own: the memory can be a stack, which the entry of exceptions uses.
     NoDataMemory => "Stacks and memory of vmalloc cannot be watched",
-    /// rkprobe's own: this processor would repeat some watched accesses for ever.
+    /// rkprobe's own: this processor would repeat some watched accesses without end.
     NosupWatch => "Watchpoints need a processor with atomic instructions (LSE)",
 
     /// The file does not accept this first letter. The kernel's `dynamic_events` has the same
@@ -284,7 +284,7 @@ kinds! {
     /// rkprobe's own: the number after `hits=` is out of range.
     BadHitCount => "Number of hits must be from 1 to 4294967295",
     /// rkprobe's own: `changes` of an object probe without arguments.
-    NoChangingValue => "Nothing can change; write an argument behind the option",
+    NoChangingValue => "Nothing can change; write an argument after the option",
     /// rkprobe's own: `$unchanged` of an object probe that records all calls.
     UnchangedOnAll => "$unchanged needs the option changes",
     /// rkprobe's own: an option of an object probe is in the command twice.

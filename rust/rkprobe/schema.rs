@@ -225,7 +225,7 @@ impl Schema {
         Ok(())
     }
 
-    /// All fields behind the header, for the kernel.
+    /// All fields after the header, for the kernel.
     pub(crate) fn kernel_fields(&self) -> &[Field] {
         match (&self.details, self.head()) {
             (Some(details), _) => &details.fields,

@@ -34,13 +34,13 @@ STACK_FRAME_NON_STANDARD \name
 
 #define FUNC_START(name) SYM_TYPED_FUNC_START(name); FENTRY
 
-/* Starts a function directly behind the last byte of the previous function. */
+/* Starts a function directly after the last byte of the previous function. */
 #define FUNC_START_AT_ONCE(name) SYM_TYPED_START(name, SYM_L_GLOBAL, SYM_A_NONE) ENDBR; FENTRY
 
 /* Starts a function that no pointer refers to. */
 #define FUNC_START_DIRECT(name) SYM_FUNC_START(name); FENTRY
 
-/* A plain ret, where the kernel would use a return thunk, or an int3 behind the ret. */
+/* A plain ret, where the kernel would use a return thunk, or an int3 after the ret. */
 #define PLAIN_RET ANNOTATE_UNRET_SAFE; ret
 
 .text
@@ -210,7 +210,7 @@ SYM_FUNC_START_LOCAL(exits_half_cold.cold)
 SYM_FUNC_END(exits_half_cold.cold)
 .popsection
 
-/* The jump back from the cold part leads behind the block of two bytes. */
+/* The jump back from the cold part leads after the block of two bytes. */
 FUNC_START(exits_short)
 	xor	%eax, %eax
 	test	%rdi, %rdi

@@ -92,7 +92,7 @@ mod tests {
         EILSEQ
     };
 
-    /// The offset of the first instruction behind the one that is probed at the entry, and behind
+    /// The offset of the first instruction after the one that is probed at the entry, and after
     /// ftrace's.
     fn second_instruction(name: &CStr) -> Result<usize> {
         let entry = boxed(Kprobe::register_disabled(name, Pre(|_| ())))?;

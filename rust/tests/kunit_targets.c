@@ -176,7 +176,7 @@ unsigned int ktrace_count_staying(const char *name)
 }
 
 /*
- * Maps a page of user memory with @last_word at its end, and no memory behind it. Returns the
+ * Maps a page of user memory with @last_word at its end, and no memory after it. Returns the
  * address of the page, or 0 on failure. KUnit unmaps the page at the end of the test.
  */
 unsigned long ktrace_user_page(u64 last_word)

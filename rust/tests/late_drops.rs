@@ -286,7 +286,7 @@ fn boxed(object: impl Object + 'static) -> Result<KBox<dyn Object>> {
     Ok(object)
 }
 
-/// Notifiers without a size, with a forgotten probe behind each.
+/// Notifiers without a size, with a forgotten probe after each.
 fn notifiers_and_probes() -> Result<KVec<KBox<dyn Object>>> {
     let mut notifiers = KVec::new();
     for _ in 0..20 {

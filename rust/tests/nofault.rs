@@ -44,7 +44,7 @@ mod tests {
     /// Addresses without memory in any kernel: in neither half, and at the start of user space.
     const NOWHERE: [usize; 3] = [1 << 63, 0, 8];
 
-    /// A page with `text` at its end, and no memory behind it: vmalloc leaves a page free there.
+    /// A page with `text` at its end, and no memory after it: vmalloc leaves a page free there.
     fn page_that_ends_with(text: &[u8]) -> Result<VVec<u8>> {
         let mut page = VVec::from_elem(b'.', PAGE, GFP_KERNEL)?;
         for (to, from) in page.iter_mut().rev().zip(text.iter().rev()) {

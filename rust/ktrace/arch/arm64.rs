@@ -387,7 +387,7 @@ pub(crate) unsafe fn call_registers<'a>(regs: *mut ftrace_regs) -> CallRegisters
 
 /// Sets the only register of the structure that ftrace does not save at the exit of a function: the
 /// stack pointer. `return_to_handler` allocates the structure on the stack, so the stack pointer is
-/// the address behind it.
+/// the address after it.
 ///
 /// C: `arch/arm64/kernel/entry-ftrace.S`.
 ///
@@ -438,7 +438,7 @@ pub(crate) fn probe_entry(start: usize) -> usize {
 }
 
 /// The address from which ftrace calls in the function at `start`. The compiler reserves two
-/// instructions, maybe behind a landing pad. The second instruction is the call. C:
+/// instructions, maybe after a landing pad. The second instruction is the call. C:
 /// `ftrace_call_adjust()`.
 pub(crate) fn ftrace_site(start: usize) -> usize {
     let is_pad = insn_at(start).and_then(Class::of) == Some(Class::Bti);

@@ -426,7 +426,7 @@ pub(crate) unsafe fn return_address(registers: impl RegisterFile) -> usize {
 /// in `arch/x86/include/asm/ibt.h`).
 const LANDING_PADS: [[u8; 4]; 2] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x0f, 0x1f, 0x40, 0xd6]];
 
-/// The address of the first instruction of the function at `start`, behind a landing pad.
+/// The address of the first instruction of the function at `start`, after a landing pad.
 fn behind_landing_pad(start: usize) -> usize {
     match code_at(start) {
         Some(code) if LANDING_PADS.contains(&code) => start.wrapping_add(code.len()),

@@ -222,7 +222,7 @@ impl<E: Event> Clone for Written<'_, E> {
 
 impl<E: Event> Copy for Written<'_, E> {}
 
-// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` writes all bytes behind
+// SAFETY: `Fields::write` writes all bytes of the fields, and `Strings` writes all bytes after
 // them. Their sum is the result of `len_of`.
 unsafe impl<E: Event> Fill for Written<'_, E> {
     #[inline(always)]

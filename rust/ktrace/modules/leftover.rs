@@ -204,7 +204,7 @@ impl Entry {
     /// Claims the entry as [`claim`](Self::claim) does, but `None` means that the registration has
     /// ended, so the caller may free the object.
     ///
-    /// A caller that ends the registration itself waits for ever. Process context; sleeps.
+    /// A caller that ends the registration itself waits without end. Process context; sleeps.
     pub(crate) fn claim_unless_ended(&self) -> Option<Claim> {
         loop {
             match self.attempt() {

@@ -120,7 +120,7 @@ struct Disarmer<H: Handler> {
     #[pin]
     request: Opaque<Request>,
     entry: Entry,
-    /// Empty after the [`OnceBatch`] has ended, so that the handlers do not keep `self` for ever.
+    /// Empty after the [`OnceBatch`] has ended, so that the handlers do not keep `self`.
     #[pin]
     probes: Mutex<Batch<Once<H>>>,
 }
@@ -207,7 +207,7 @@ impl<H: Handler> Disarmer<H> {
         let code = disarm::<H> as *const () as usize;
         let object = ptr::from_ref(&*this).cast_mut().cast();
         // SAFETY: `remove` waits until `disarm` does not run. The kprobes that make requests are
-        // in the list behind this entry, so they end before. `drop` does not free the value unless
+        // in the list after this entry, so they end before. `drop` does not free the value unless
         // the entry has ended.
         let claim = unsafe { leftover::track(Kind::Other, &[code], object, remove::<H>) }?;
         this.entry.set(claim.keep());

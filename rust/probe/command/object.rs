@@ -188,7 +188,7 @@ impl ObjectTarget<'_> {
     pub fn words(&self) -> usize {
         let options = [
             self.functions.is_some(),
-            // Behind the patterns, it is no word of its own.
+            // After the patterns, it is no word of its own.
             match (self.functions, self.returns) {
                 (Some(_), Some(word)) => word > PATTERNS,
                 (None, returns) => returns.is_some(),

@@ -289,7 +289,7 @@ fn is_bounded(pattern: &str) -> bool {
         match byte {
             b'\\' => drop(rest.next()),
             b'[' => {
-                // Behind `[` or `[!`, a `]` is a member of the class.
+                // After `[` or `[!`, a `]` is a member of the class.
                 if rest.next() == Some(b'!') {
                     rest.next();
                 }

@@ -19,7 +19,7 @@ pub struct Screen {
 pub struct Bar {
     /// The text on the left.
     pub label: String,
-    /// The number behind the label, and the length of the bar.
+    /// The number after the label, and the length of the bar.
     pub value: u64,
 }
 

@@ -18,7 +18,7 @@ pub const FAULT: &str = "(fault)";
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Base {
     Record,
-    /// The byte behind the locator.
+    /// The byte after the locator.
     Field,
 }
 

@@ -227,7 +227,7 @@ impl Lines {
             .find_map(|offset| image.line(function, offset))
     }
 
-    /// The lines of the code from a place to `end`, or to the end of the function if that is not behind the place in the
+    /// The lines of the code from a place to `end`, or to the end of the function if that is not after the place in the
     /// same function.
     pub fn find_all(&self, place: &str, end: Option<&str>) -> BTreeSet<(String, u32)> {
         let found = self.range(place, end);
@@ -253,7 +253,7 @@ impl Lines {
     }
 
     /// The line of the return instruction at `FUNCTION+OFFSET` or `FUNCTION+OFFSET [MODULE]`, as `FILE:LINE`. A size
-    /// behind the offset does not matter.
+    /// after the offset does not matter.
     ///
     /// Compilers give the line of the closing brace to most returns. So the last other line before it in the code
     /// follows: mostly the line of the `return` statement.
@@ -278,7 +278,7 @@ fn unique<'s>(symbols: impl Iterator<Item = (&'s str, u64)>) -> HashMap<String, 
         .collect()
 }
 
-/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`, and ` [MODULE]` behind it for a function of a module.
+/// Splits `FUNCTION+0xOFFSET[/0xSIZE]`, and ` [MODULE]` after it for a function of a module.
 fn split_place(place: &str) -> Option<(&str, u64, &str)> {
     let place = place.trim();
     let (place, module) = match place.split_once(" [") {

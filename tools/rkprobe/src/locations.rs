@@ -44,7 +44,7 @@ pub const RESULT_REGISTER: &str = if cfg!(target_arch = "aarch64") {
 pub enum Location {
     /// A register has it: its fetch argument.
     Value(String),
-    /// It is in memory, so many bytes behind an address: the fetch argument of the address.
+    /// It is in memory, at an offset from an address: the fetch argument of the address, and the offset.
     Memory(String, i64),
     /// It is in memory at a fixed address.
     Static(u64, i64),
@@ -94,7 +94,7 @@ pub struct Place<'p, 'd> {
 /// What an expression calculates.
 #[derive(Clone, Debug)]
 enum Term {
-    /// So many bytes behind a value.
+    /// The sum of a value and an offset.
     Sum(String, i64),
     Fixed(u64, i64),
     Number(i64),
@@ -176,7 +176,7 @@ impl<'p, 'd> Place<'p, 'd> {
                 first = Some(entry);
             }
         }
-        // Some compilers begin the list behind the place for ftrace.
+        // Some compilers begin the list after the place for ftrace.
         let is_early = |first: &gimli::LocationListEntry<Bytes<'d>>| {
             self.is_entry(self.address) && self.is_entry(first.range.begin)
         };
@@ -326,7 +326,7 @@ impl<'p, 'd> Place<'p, 'd> {
     }
 }
 
-/// The fetch argument for what is in memory, so many bytes behind an address.
+/// The fetch argument for the memory at an offset from an address.
 pub fn memory(base: &str, offset: i64) -> String {
     match offset {
         0.. => format!("+{offset}({base})"),

@@ -103,7 +103,7 @@ struct Line {
     arguments: String,
     result: String,
     mark: Option<Mark>,
-    /// Where it is, behind the mark.
+    /// The place, which follows the mark.
     place: Option<String>,
 }
 

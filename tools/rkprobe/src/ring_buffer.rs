@@ -12,7 +12,7 @@ use crate::format::Field;
 
 /// The records before a page were lost. C: `RB_MISSED_EVENTS`.
 const LOST: u64 = 1 << 31;
-/// Their number is behind the entries. C: `RB_MISSED_STORED`.
+/// Their number is after the entries. C: `RB_MISSED_STORED`.
 const LOST_STORED: u64 = 1 << 30;
 /// The largest type of a record whose type is its length in words. C: `RINGBUF_TYPE_DATA_TYPE_LEN_MAX`.
 const LAST_LENGTH: u32 = 28;

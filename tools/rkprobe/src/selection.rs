@@ -74,7 +74,7 @@ pub fn is_list(text: &str) -> bool {
     is_pattern(text) || text.contains([',', '!'])
 }
 
-/// Splits `MODULE:FUNCTION+OFFSET` or the like. Leaves out what is behind the name.
+/// Splits `MODULE:FUNCTION+OFFSET` or the like. Leaves out the text after the name.
 pub fn split(name: &str) -> (Option<&str>, &str) {
     let (module, function) = match name.split_once(':') {
         Some((module, function)) => (Some(module), function),

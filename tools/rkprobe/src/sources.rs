@@ -117,7 +117,7 @@ impl Found {
     }
 }
 
-/// A value that the user wants to see: `[NAME=]VARIABLE[:TYPE]`, with members behind the variable.
+/// A value that the user wants to see: `[NAME=]VARIABLE[:TYPE]`, with members after the variable.
 struct Choice<'c> {
     name: &'c str,
     variable: &'c str,

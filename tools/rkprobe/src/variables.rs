@@ -306,7 +306,7 @@ impl<'p, 'd> Place<'p, 'd> {
     pub fn typed(&self, found: &Located, name: &str, ty: &str) -> Result<Value, String> {
         let resolved = self.resolve(found.ty).map_err(|error| error.to_string())?;
         let fetch = self.address(&found.location)?;
-        // A string is behind its address.
+        // A string is after its address.
         let is_behind =
             resolved.tag() == Some(gimli::DW_TAG_pointer_type) && ty.ends_with("string");
         let fetch = match is_behind {

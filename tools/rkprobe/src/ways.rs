@@ -32,7 +32,7 @@ pub const EVENT: &str = "path";
 const CUT: &str = "...";
 /// The line below such a path.
 const CUT_TEXT: &str = "cut: more blocks than a record has room for";
-/// The line below a path that has no decision, because it depends on blocks behind a cut.
+/// The line below a path that has no decision, because it depends on blocks after a cut.
 const UNDECIDED_TEXT: &str = "undecided, because paths are cut";
 
 /// The most places in a line, and the most blocks of a way without a decision.
@@ -151,7 +151,7 @@ struct Undecided;
 /// Finds the decision of a call that fails, if the paths prove one.
 ///
 /// A cut path proves only the blocks that it shows. So this function takes the calls that succeed twice: `shown` has the
-/// blocks that their paths show, and `possible` also those that can be behind a cut. What the calls really did is between
+/// blocks that their paths show, and `possible` also those that can be after a cut. What the calls really did is between
 /// both, so a decision is certain if both give the same.
 fn decide(
     function: &Function,

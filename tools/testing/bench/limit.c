@@ -89,7 +89,7 @@ static int reg(struct trace_event_call *call, enum trace_reg type, void *data)
 	static struct trace_event_call *__used __section("_ftrace_events")		\
 	_name##_call = &_name.call
 
-/* What all records begin with, behind what the kernel fills in. */
+/* What all records begin with, after what the kernel fills in. */
 struct head {
 	struct trace_entry entry;
 	u64 address;

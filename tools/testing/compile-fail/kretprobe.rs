@@ -43,7 +43,7 @@ type Data = &'static ktrace::registers::Registers;
 #[cfg(case = "data_hit")]
 type Data = Hit<'static>;
 
-/// The data stands behind a node that is aligned to a word.
+/// The data follows a node that is aligned to a word.
 //~ data_overaligned: error[E0080]: kretprobe data must not be aligned to more than a word
 #[cfg(case = "data_overaligned")]
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@
 /// | `u8` to `u64`, `usize`, `i8` to `i64`, `isize`, `bool` | the number |
 /// | an array of these types with 1 to 255 elements, or a reference to an array | the numbers |
 /// | [`Comm`](crate::trace_event::Comm) | the name of the current task |
-/// | `&str`, `&CStr` | the string, behind all fields (`__data_loc`) |
+/// | `&str`, `&CStr` | the string, after all fields (`__data_loc`) |
 ///
 /// `= hex` shows an unsigned integer in hexadecimal. `= symbol` shows a `u64` or a `usize` as the
 /// symbol of this address. Both also apply to arrays.

@@ -123,10 +123,10 @@ pub trait RecordType<S = Plain>: Copy + Sealed {
     /// The alignment of the field, in bytes. A power of two.
     const ALIGN: usize;
 
-    /// The number of strings that the field has behind the fields.
+    /// The number of strings that the field has after the fields.
     const STRINGS: usize = 0;
 
-    /// The string behind the fields.
+    /// The string after the fields.
     #[inline(always)]
     fn string(&self) -> &[u8] {
         &[]
@@ -384,7 +384,7 @@ pub trait Fields: Copy + Sealed {
     /// The end of the fields, in bytes from the start of the record.
     const END: usize;
 
-    /// The number of strings behind the fields.
+    /// The number of strings after the fields.
     const STRINGS: usize;
 
     /// The number of bytes that the strings take, with their NULs. `room` is the number of bytes

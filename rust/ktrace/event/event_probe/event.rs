@@ -214,7 +214,7 @@ impl Event {
         self.0.as_ptr().cast()
     }
 
-    /// Detaches the handler for ever, if it is attached, and waits until it does not run any more.
+    /// Detaches the handler for good if it is attached, and waits until it does not run any more.
     ///
     /// # Safety
     ///

@@ -35,7 +35,7 @@ const MAX_CALLERS: usize = 16;
 /// The number of addresses that may precede the callers, if the walk begins in the handler.
 const OWN: usize = 24;
 
-/// The maximum distance from a probe to the instruction behind its breakpoint or its call of
+/// The maximum distance from a probe to the instruction after its breakpoint or its call of
 /// ftrace, in bytes.
 const PROBE_LEN: usize = 16;
 

@@ -407,7 +407,7 @@ impl Output {
 }
 
 /// Keeps an event registered. The event counts as used. This type is private, because an event that
-/// is held forever could not end with its module.
+/// is always held could not end with its module.
 ///
 /// # Invariants
 ///

@@ -269,7 +269,7 @@ impl Field {
         .at(offset)
     }
 
-    /// Creates a field for a word with a code address: the word number `index` behind the header.
+    /// Creates a field for a word with a code address: the word number `index` after the header.
     /// Takes no memory. The name is a C identifier:
     /// [`TraceEvent::register`](crate::trace_event::TraceEvent) fails with `EINVAL` for another
     /// name.

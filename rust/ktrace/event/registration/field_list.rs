@@ -40,7 +40,7 @@ struct ClassFields {
     head: Opaque<list_head>,
     /// Zeros. The kernel lets a BPF program read the record up to the end of the field at the front
     /// of the list. C: `trace_event_get_offsets()`. In an empty list, the front is the head itself,
-    /// so the kernel takes the end of the field from the bytes behind the head. With zeros, it
+    /// so the kernel takes the end of the field from the bytes after the head. With zeros, it
     /// refuses programs that read the record.
     _no_field: [usize; 4],
 }

@@ -113,7 +113,7 @@ impl Target {
     }
 
     /// Checks that a kprobe can be at the instruction. On x86-64, the kernel refuses other
-    /// instructions itself. On arm64, the kernel would repeat them for ever.
+    /// instructions itself. On arm64, the kernel would repeat them without end.
     fn check_instruction(&self) -> Result {
         let target = kprobe::Target::Address(self.address);
         match KBox::pin_init(Kprobe::register_disabled(target, NoHandler), GFP_KERNEL) {

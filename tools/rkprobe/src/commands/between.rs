@@ -58,7 +58,7 @@ use crate::{
     whom::Whom, //
 };
 
-/// The events, in the order in which they are enabled: a start whose end is not seen would be open for ever.
+/// The events, in the order in which they are enabled: a start whose end is not seen would stay open.
 const EVENTS: [&str; 2] = ["until", "from"];
 
 /// The objects that the user asks about.

@@ -75,7 +75,7 @@ struct Cover {
     not_run: Vec<NotRun>,
 }
 
-/// The hits of the blocks, by their places, with the module behind them.
+/// The hits of the blocks, by their places, with the module after them.
 type Hits = HashMap<String, u64>;
 
 /// The question.

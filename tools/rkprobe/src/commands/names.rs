@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(found, ["vfs_read"]);
     }
 
-    /// The words behind a prompt, and what bash completes the last one to. `rkprobe` shows what it is asked.
+    /// The words after a prompt, and what bash completes the last one to. `rkprobe` shows what it is asked.
     #[test]
     fn bash_completes_names() {
         let script =

@@ -398,7 +398,7 @@ mod tests {
         assert!(rows[0]
             .text(false, true)
             .contains("          ...\n          cut: "));
-        // `+0x20` and the cold block can be behind the cut.
+        // `+0x20` and the cold block can be after the cut.
         assert!(rows[0]
             .path
             .iter()

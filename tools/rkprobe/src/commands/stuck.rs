@@ -273,7 +273,7 @@ impl Look {
     fn lock(&self, functions: &Functions, thread: &Thread) -> Option<Lock> {
         let lock = self.task(thread.pid)?.lock.as_ref()?;
         let address = format!("{:016x}", lock.address);
-        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock behind it.
+        // Without lockdep, the key of a lock has no size, and so perhaps the address of the lock after it.
         let is_lock = |name: &str| name.split('.').next() != Some("__key") && !is_mapping(name);
         let mut all = functions.all();
         let name = all.find(|(known, symbol)| *known == address && is_lock(symbol.name));

@@ -79,7 +79,7 @@ pub fn exits(image: &Image, function: &Symbol, pieces: &[Piece<'_>]) -> Result<V
         return Err(bad(address, Reason::Undefined));
     }
     for piece in pieces {
-        // What a breakpoint is behind, nops aside.
+        // The last instruction before a breakpoint, except nops.
         let mut before = Does::Plain;
         for insn in piece.insns {
             let goes_on = matches!(

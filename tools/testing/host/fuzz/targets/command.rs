@@ -121,7 +121,7 @@ fn check_error(file: EventsFile, line: &str, error: &Error) {
     assert!(error.at.word <= words.len());
     let len = words.get(error.at.word).map_or(0, |word| word.len());
     assert!(error.at.offset <= len, "{error:?}");
-    // Behind the last word there is a space first.
+    // After the last word there is a space first.
     let column = error.at.column(line);
     assert!(column <= normalized.len() + 1, "{error:?}");
     assert!(column > normalized.len() || normalized.is_char_boundary(column));

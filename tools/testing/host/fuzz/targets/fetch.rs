@@ -6,7 +6,7 @@
 //! is in registers, stack and memory.
 //!
 //! Whatever there is, the record is written as a whole and nothing else is: no byte of it is what
-//! was there before. The strings are behind the fields, one behind the other. What is read is what
+//! was there before. The strings are after the fields, one after the other. What is read is what
 //! the command asks for. The condition decides as on a record of its operands.
 
 #![no_main]

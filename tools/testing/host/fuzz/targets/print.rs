@@ -91,7 +91,7 @@ fn check_text(fields: &[(String, Field)], text: &[u8]) {
     }
 }
 
-/// Between its quotes there are as many conversions as there are values behind it.
+/// Between its quotes there are as many conversions as there are values after it.
 fn check_print_fmt(fields: &[(&str, Field)], head: Head, text: &str) {
     let values = match head {
         Head::Probe => 1,

@@ -267,7 +267,7 @@ const WITHIN_LEVELS: &str = r#"
     @0xffffffff81000000 \1 \"text"
 "#;
 
-/// Structures: the name, the field of a typecast, the fields behind it.
+/// Structures: the name, the field of a typecast, the fields after it.
 const STRUCTURES: [(&str, &str, &str); 11] = [
     ("file", "f_mode", "f_flags"),
     ("file", "f_path.dentry", "f_path.dentry->d_name.name"),

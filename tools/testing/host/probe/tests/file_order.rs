@@ -64,7 +64,7 @@ fn paths(source: &str) -> Vec<Vec<String>> {
     paths
 }
 
-/// The identifier at `position`, which moves behind it.
+/// The identifier at `position`, which moves past it.
 fn identifier(code: &[char], position: &mut usize) -> String {
     let rest = code[*position..].iter();
     let name: String = rest
@@ -74,7 +74,7 @@ fn identifier(code: &[char], position: &mut usize) -> String {
     name
 }
 
-/// Adds the paths of `::a::b`, `::{a, b::c}` or nothing at `position`, behind `path`.
+/// Adds the paths of `::a::b`, `::{a, b::c}` or nothing at `position`, after `path`.
 fn add_tree(
     code: &[char],
     position: &mut usize,
@@ -96,7 +96,7 @@ fn add_tree(
                     inner.push(name);
                 }
                 add_tree(code, position, inner, paths);
-                // Behind the path may be `as` and another name.
+                // After the path may be `as` and another name.
                 while !matches!(code[*position], ',' | '}') {
                     *position += 1;
                 }

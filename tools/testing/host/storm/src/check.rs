@@ -169,7 +169,7 @@ fn soon(what: &str, mut attempt: impl FnMut() -> io::Result<()>) -> Result<(), S
 }
 
 /// Reads all records of a buffer, and checks that the kernel then counts none. Otherwise it would try to
-/// read the others for ever, for example for `trace_pipe`.
+/// read the others without end, for example for `trace_pipe`.
 ///
 /// `place` is the start of the paths of an instance's files.
 fn drain(place: &str) -> Result<(), String> {

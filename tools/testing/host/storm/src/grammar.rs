@@ -73,7 +73,7 @@ const WATCHED: [&str; 2] = ["at=$addr", "new=+0($addr):x32"];
 /// A type of objects for object probes.
 #[derive(Clone, Copy)]
 struct Followed {
-    /// Two sources of objects, and an end: the letter of each, and its command behind the event.
+    /// Two sources of objects, and an end: the letter of each, and its command after the event.
     sources: [(&'static str, &'static str); 3],
     /// The field of all three.
     field: &'static str,

@@ -62,7 +62,7 @@ fn kernel_btf(kernel: &Path, to: &Path) -> Vec<u8> {
         let bytes = image[start + at..][..4].try_into().unwrap();
         u32::from_le_bytes(bytes) as usize
     };
-    // The strings are last: behind the header, `str_off` and `str_len` say where.
+    // The strings are last: after the header, `str_off` and `str_len` say where.
     let btf = &image[start..][..24 + word(16) + word(20)];
     fs::write(to, btf).unwrap();
     btf.to_vec()

@@ -247,7 +247,7 @@ fn fields_of_a_structure_start_behind_its_start() {
     let (kernel, user) = (Space::Kernel, Space::User);
     assert_eq!(reads(0, kernel, "f_path.mnt"), Ok(vec![(kernel, 8, 7)]));
     assert_eq!(reads(24, kernel, "f_path"), Ok(vec![(kernel, -16, 0)]));
-    // Only the first read is that far behind, and of that memory.
+    // Only the first read has this offset, and is from this memory.
     assert_eq!(
         reads(20, user, "f_path.dentry->len"),
         Ok(vec![(user, -4, 15), (kernel, 20, 15)])

@@ -200,7 +200,7 @@ fn errors_have_positions_in_the_original_command() {
             ("p vfs_read $arg* ^$arg*", DoubleArgs, einval),
             ("p vfs_read+8 ^$arg*", NofentryArgs, einval),
             ("p vfs_read args=^$arg*", BadVar, einval),
-            // Behind a `:` it is the same byte.
+            // After a `:` it is the same byte.
             ("p vfs_read $arg1:^foo", BadType, einval),
             ("p vfs_read $arg3:^b1@64/64", BadBitfield, einval),
             ("p vfs_read ^$arg1:string", BadType4str, einval),

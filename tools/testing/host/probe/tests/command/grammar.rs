@@ -51,7 +51,7 @@ struct Leaf {
     points_to: Space,
 }
 
-/// Fields behind `->`, and the memory that each of them points to.
+/// Fields after `->`, and the memory that each of them points to.
 type Chain = (&'static str, &'static [(i32, Space)]);
 
 /// A structure: its name, its fields with a place, and some ways through it.

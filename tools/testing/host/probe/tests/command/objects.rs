@@ -146,12 +146,12 @@ fn listings() {
         ),
         // It has a name of its own.
         ("o a/b.c %return", "o:objects/b_c__exit a/b.c %return"),
-        // Behind an argument, it is one.
+        // After an argument, it is one.
         (
             "o:x a/b.c n=$obj %return",
             "o:objects/x a/b.c n=$obj arg2=%return",
         ),
-        // Behind an argument, it is one.
+        // After an argument, it is one.
         (
             "o:x a/b.c n=$obj until=d",
             "o:objects/x a/b.c n=$obj until=d",

@@ -102,7 +102,7 @@ fn fields_of_more_than_3072_bytes_are_refused() {
     }
     assert_eq!(layout.add(&array), Err(TooBig));
     layout.add(&times(63, di(&[k(0)], U64))).unwrap();
-    // The gap behind the byte does not count.
+    // The gap after the byte does not count.
     layout.add(&times(7, di(&[k(0)], U8))).unwrap();
     assert_eq!(layout.bytes(), 3072 + 7);
     assert_eq!(layout.add(&di(&[], U8)), Err(TooBig));

@@ -244,7 +244,7 @@ impl Context for Machine {
         &self.event
     }
 
-    /// Leaves something behind the text.
+    /// Leaves something after the text.
     fn symbol(&self, address: u64, to: &mut [u8]) -> usize {
         to.fill(UNTOUCHED);
         let text = symbol(address);

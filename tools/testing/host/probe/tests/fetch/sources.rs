@@ -300,7 +300,7 @@ fn a_per_cpu_step_gives_the_copy_of_the_current_cpu() {
             &[(kernel, 0x2008, 8), (kernel, 0x10_3000, 8)],
         ),
         (&[read(k(8)), CPU], X64, "0x103000", &[(kernel, 0x2008, 8)]),
-        // Each step has its own space: before and behind a step that reads nothing.
+        // Each step has its own space: before and after a step that reads nothing.
         (
             &[CPU, read(k(0)), read(u(0x10)), CPU, read(k(0))],
             X64,

@@ -45,7 +45,7 @@ impl<D: Decoder> Decoder for Counting<D> {
     }
 }
 
-/// Whether no address is in two parts, or behind the last that there is.
+/// Whether no address is in two parts, or after the last address.
 fn are_apart(parts: &[Part<'_>]) -> bool {
     let range = |part: &Part<'_>| {
         let start = u128::from(part.address);

@@ -164,7 +164,7 @@ fn padding_is_in_no_block() {
             .raw(INT3)],
         &[(0, Some(6), Some(9)), (6, None, None), (9, None, None)],
     );
-    // A breakpoint and nops behind a call that does not return.
+    // A breakpoint and nops after a call that does not return.
     are::<X86>(
         &[entry()
             .to(JNE, ENTRY + 17)
@@ -197,7 +197,7 @@ fn the_kernel_may_continue_after_a_trap() {
     );
     are::<X86>(&[entry().raw(PUSH).raw(UD2)], &[(0, None, None)]);
     are::<X86>(&[entry().raw(UD2).raw(INT3)], &[(0, None, None)]);
-    // Behind padding.
+    // After padding.
     are::<X86>(
         &[entry().raw(UD2).raw(NOP5).raw(RET)],
         &[(0, Some(7), None), (7, None, None)],

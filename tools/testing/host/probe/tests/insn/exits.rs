@@ -113,7 +113,7 @@ fn sites_of_returns() {
     returns(&[text.raw(RET)], &[(12, Return)]);
 }
 
-/// Between the sections of a module, and behind the last.
+/// Between the sections of a module, and after the last one.
 #[test]
 fn zeros_at_the_end() {
     // As an instruction, two of them are an add; of an odd number the last one is none.
@@ -134,7 +134,7 @@ fn zeros_at_the_end() {
             &[(0, Return), (1, FallThrough)],
             1,
         );
-        // Behind padding, and into it.
+        // After padding, and into it.
         returns(&[entry().raw(RET).raw(NOP5).raw(&zeros)], &[(0, Return)]);
         let (nop, zero) = (ENTRY + 7, ENTRY + 12);
         for target in [nop, zero] {
@@ -169,7 +169,7 @@ fn shapes_that_return() {
         &[entry().raw(&[0x74, 0x01]).raw(RET).raw(RET)],
         &[(2, Return), (3, Return)],
     );
-    // Eight, each behind a jump that leads past it.
+    // Eight, each after a jump that leads past it.
     let text = (0..8).fold(entry(), |text, _| text.raw(&[0x75, 0x01]).raw(RET));
     let expected: Vec<_> = (0..8).map(|n| (n * 3 + 2, Return)).collect();
     returns(&[text.raw(UD2)], &expected);
@@ -180,7 +180,7 @@ fn shapes_that_return() {
         .raw(&[0xeb, 0x01])
         .raw(PUSH);
     returns(&[text.raw(POP).raw(RET)], &[(11, Return)]);
-    // A return that no flow reaches, as behind a jump label that is off.
+    // A return that no flow reaches, as after a jump label that is off.
     returns(
         &[entry().raw(NOP5).raw(RET).raw(PUSH).raw(RET)],
         &[(5, Return), (7, Return)],
@@ -205,7 +205,7 @@ fn shapes_that_never_return() {
     );
     never(entry().raw(&[0xff, 0xd0]), &[(0, NoReturn)]);
     never(entry().raw(PUSH).raw(UD2), &[]);
-    // Loops: 1: pause; jmp 1b, and jmp to itself behind the entry.
+    // Loops: 1: pause; jmp 1b, and jmp to itself after the entry.
     never(entry().raw(PUSH).raw(&[0xf3, 0x90, 0xeb, 0xfc]), &[]);
     never(entry().raw(NOP5).raw(&[0xeb, 0xfe]), &[]);
     never(entry(), &[]);
@@ -269,7 +269,7 @@ fn cold_parts_are_known_by_name() {
 #[test]
 fn tail_calls() {
     leaves(&[entry().to(JMP, OTHER)], &[(0, tail(OTHER))], 0);
-    // Also where there are returns before and behind, and to somewhere else within a function.
+    // Also where there are returns before and after, and to somewhere else within a function.
     let text = entry()
         .raw(&[0x75, 0x01])
         .raw(RET)
@@ -337,10 +337,10 @@ fn tail_calls_to_itself() {
         &[(5, conditional(ENTRY)), (11, Return)],
         0,
     );
-    // Behind endbr64, where such a call may arrive as well.
+    // After endbr64, where such a call may arrive as well.
     let text = entry().raw(ENDBR).raw(NOP5).to(JMP, ENTRY + 4);
     leaves(&[text], &[(9, tail(ENTRY + 4))], 0);
-    // But a loop goes on behind what the entry begins with.
+    // But a loop goes on after the first instructions of the entry.
     never(entry().raw(ENDBR).raw(NOP5).to(JMP, ENTRY + 9), &[]);
     // A recursive call is a call.
     returns(
@@ -367,7 +367,7 @@ fn other_ways_out() {
         &[(0, Return), (1, FallThrough)],
         1,
     );
-    // To just behind the last instruction.
+    // To just after the last instruction.
     let end = ENTRY + 7;
     leaves(
         &[entry().to(JNE, end).raw(RET)],
@@ -413,10 +413,10 @@ fn text_that_is_not_understood() {
         3,
         Reason::Pops,
     );
-    // A call of what is behind it: the return that follows is its own, at first.
+    // A call of the instruction after it: the return that follows is its own, at first.
     let text = entry().raw(&[0xe8, 1, 0, 0, 0]).raw(INT3).raw(POP).raw(RET);
     refused(&[text], 0, Reason::InnerCall(ENTRY + 6));
-    // A breakpoint hides something, but behind an end.
+    // A breakpoint hides an instruction, except after an end.
     for before in [
         &[][..],
         PUSH,
@@ -546,7 +546,7 @@ mod arm64 {
             &[(12, Return)],
             Verdict::Returns,
         );
-        // To the entry, behind its bti too, and to the function before.
+        // To the entry, after its bti too, and to the function before.
         leaves(&[ADD, b(1, ENTRY)], 4, tail(ENTRY));
         leaves(&[BTI, ADD, b(2, ENTRY + 4)], 8, tail(ENTRY + 4));
         leaves(&[ADD, b(1, ENTRY - 64)], 4, tail(ENTRY - 64));

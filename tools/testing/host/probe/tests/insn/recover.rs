@@ -74,7 +74,7 @@ proptest! {
         for (index, is_optimized) in probes {
             let start = *index.get(&starts);
             let len = if is_optimized { 5 } else { 1 };
-            // There is no room for two, and none behind the end; the kernel places none on an int3.
+            // There is no room for two, and none after the end; the kernel places none on an int3.
             let is_free = |(other, bytes): &(usize, Vec<u8>)| {
                 start + len <= *other || other + bytes.len() <= start
             };
@@ -129,7 +129,7 @@ proptest! {
 fn the_space_between_sections_is_not_asked_byte_by_byte() {
     let mut text = vec![0xc3];
     text.resize(1 << 20, INT3);
-    // A probe on the last of a row that can be padding, one behind it, and one after other text.
+    // A probe on the last of a row that can be padding, one after it, and one after other text.
     text[1000] = 0x90;
     let hidden = [64, 1000, 1064].map(|at| (at, vec![0x5b]));
     text[64] = INT3;

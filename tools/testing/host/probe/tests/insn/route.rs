@@ -109,7 +109,7 @@ fn around_a_jump_that_the_text_does_not_show_all_have_probes() {
     // From and to other text.
     assert_eq!(implied(&IF, &jump(0x1000, 0x2000)), [2]);
     assert_eq!(implied(&IF, &jump(u64::MAX, u64::MAX)), [2]);
-    // A jump that can be turned off leads to the block behind it.
+    // A jump that can be turned off leads to the block after it.
     let over = [
         [None, Some(2)],
         [Some(2), None],
@@ -165,7 +165,7 @@ struct Function {
 
 fn function() -> impl Strategy<Value = Function> {
     (1..40usize).prop_flat_map(|len| {
-        // Mostly to the blocks behind, as compilers do.
+        // Mostly to the next blocks, as compilers do.
         let successor = move |from: usize| {
             let ahead = (1..6usize).prop_map(move |by| (from + by < len).then_some(from + by));
             let any = (1..len.max(2)).prop_map(move |to| (to < len).then_some(to));
