@@ -38,13 +38,14 @@ use super::options::{
 pub fn options() -> Command {
     traces(
         waits(Command::new("args"))
-            .about("With which arguments are functions called? Which values have variables at a line?")
+            .about("With which arguments are functions called, or which values do variables have at a line?")
             .arg(functions())
             .arg(
                 word(
                     "VARIABLES",
-                    "Variables at the place (FILE:LINE, FUNCTION:N, FUNCTION@FILE, FUNCTION%return, ...), such as file->f_flags, or NAME=file->f_flags:x32. Without them: all that can \
-                     be read. They need debug information",
+                    "Variables at a place in the source (FILE:LINE, FUNCTION:N, FUNCTION@FILE, FUNCTION%return, ...), such as \
+                     file->f_flags or NAME=file->f_flags:x32. The default is all that can be read. A place needs debug \
+                     information",
                 )
                 .required(false)
                 .num_args(0..),

@@ -40,7 +40,7 @@ pub fn options() -> Command {
             .arg(functions())
             .arg(by("Divide the calls by program name, thread, CPU or stack"))
             .arg(buffer().requires("user-stack"))
-            .arg(user_stack().help("With --by stack: also the functions of the program")),
+            .arg(user_stack().help("With --by stack: show the functions of the program, too")),
         &["count", "name", "group"],
     ))
 }

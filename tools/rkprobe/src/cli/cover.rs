@@ -41,7 +41,7 @@ pub fn options() -> Command {
             )
             .arg(flag(
                 "once",
-                "Count each block once, and disarm its probe then: the functions are slow for their first calls only",
+                "Count each block only once, and disarm its probe then, so that only the first calls are slow",
             )),
         &["ran", "blocks", "name"],
     ))

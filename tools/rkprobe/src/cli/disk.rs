@@ -41,7 +41,7 @@ pub fn options() -> Command {
             .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "disk"],
-                "Divide the requests to a disk by program name (the default), thread or CPU, or not",
+                "Divide the requests to a disk by program name (the default), thread or CPU. The value disk does not divide them",
             )),
         &[
             "total", "count", "disk", "name", "bytes", "queued", "p50", "p99", "max",

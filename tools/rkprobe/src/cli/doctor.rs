@@ -6,5 +6,6 @@ use clap::Command;
 
 /// The command and its options.
 pub fn options() -> Command {
-    Command::new("doctor").about("Does the kernel have what the tool needs, and what to do if not?")
+    Command::new("doctor")
+        .about("Does the kernel have what the tool needs? If not, what can you do?")
 }

@@ -18,10 +18,10 @@ use super::options::flag;
 /// The command and its options.
 pub fn options() -> Command {
     Command::new("events")
-        .about("Which events exist, where are they enabled, what do they miss?")
+        .about("Which events exist, where are they enabled, and what do they miss?")
         .arg(flag(
             "live",
-            "On a terminal, show a table that fills it and changes each second",
+            "If the output is a terminal, fill it with a table that changes each second",
         ))
 }
 

@@ -40,7 +40,7 @@ pub fn options() -> Command {
             .about("Which functions return errors, which errors, how often, and to whom?")
             .arg(functions())
             .arg(by(
-                "Whom: a program name (the default), thread, CPU or stack",
+                "Divide the errors by who gets them: program name (the default), thread, CPU or stack",
             ))
             .args([source(), stack(), user_stack().conflicts_with("source")]),
         &["count", "name", "error", "group"],

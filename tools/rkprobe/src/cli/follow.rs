@@ -39,7 +39,7 @@ pub fn options() -> Command {
             .override_usage("rkprobe follow [OPTIONS] STRUCT from PLACE [until PLACE]")
             .arg(word(
                 "STRUCT",
-                "The structure that the object is, such as inode",
+                "The type of the object: a structure, such as inode",
             ))
             .arg(
                 keyword(
@@ -47,23 +47,23 @@ pub fn options() -> Command {
                     "here comes \"from\", and after it the function or the line where the object starts",
                 )
                 .required(true)
-                .help("The word from"),
+                .help("The word \"from\""),
             )
             .arg(word(
                 "START",
-                "The function that returns or takes a new object, or a line that has it",
+                "The function that returns or receives a new object, or a source line that has it in a variable",
             ))
             .arg(until().requires("END"))
             .arg(
                 Arg::new("END")
                     .value_name("END")
-                    .help("The function that returns or takes the object last, or a line that has it"),
+                    .help("The last function that returns or receives the object, or a source line that has it in a variable"),
             )
             .arg(
                 Arg::new("object")
                     .long("object")
                     .value_name("FETCHARG")
-                    .help("The object at START, if BTF does not say it: a parameter, or $retval"),
+                    .help("The object at START, instead of the one that BTF suggests: a parameter, or $retval"),
             )
             .arg(
                 Arg::new("end-object")
@@ -76,14 +76,14 @@ pub fn options() -> Command {
                 Arg::new("only")
                     .long("only")
                     .value_name("PATTERN,...")
-                    .help("Show the calls of these functions only"),
+                    .help("Show only the calls of these functions"),
             )
             .arg(buffer())
             .arg(show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"))
             .arg(
                 flag(
                     "changes",
-                    "Show a call only if one of these values has changed",
+                    "Show a call only if a value of --show has changed",
                 )
                 .requires("show"),
             )

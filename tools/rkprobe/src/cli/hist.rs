@@ -40,8 +40,8 @@ pub fn options() -> Command {
             .arg(functions())
             .arg(word(
                 "VALUE",
-                "A fetch argument: a parameter, $retval, or another one such as 'file->f_inode->i_size'. At a place in the \
-                 source (FILE:LINE, FUNCTION:N, ...): a variable there",
+                "A number: a parameter, $retval, or another fetch argument such as 'file->f_inode->i_size'. At a place in \
+                 the source (FILE:LINE, FUNCTION:N, ...): a variable there",
             ))
             .arg(
                 Arg::new("buckets")

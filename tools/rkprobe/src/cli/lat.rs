@@ -41,7 +41,7 @@ use super::options::{
 pub fn options() -> Command {
     traces(tabulates(
         waits(Command::new("lat"))
-            .about("How long do calls of functions take, or an object from one function to another?")
+            .about("How long do calls of functions take, or how long does an object take from one function to another?")
             .override_usage(
                 "rkprobe lat [OPTIONS] FUNCTIONS\n       \
                  rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
@@ -67,7 +67,7 @@ pub fn options() -> Command {
                 Arg::new("heat")
                     .long("heat")
                     .value_name("FILE")
-                    .help("Also draw a heat map into FILE: the durations in each second, or each interval of -i"),
+                    .help("Also draw a heat map into FILE: the durations in each second, or in each interval of -i"),
             ),
         &["count", "name", "avg", "total", "p50", "p99", "max"],
     ))
@@ -90,17 +90,17 @@ fn from_until() -> [Arg; 6] {
             "several functions have commas between them; for the time of an object, here comes \"from\"",
         )
         .requires("END")
-        .help("The word from: FUNCTIONS is the structure that the object is, such as request"),
+        .help("The word \"from\". FUNCTIONS is then the type of the object: a structure, such as request"),
         function(
             "START",
-            "The function that returns or takes the object first",
+            "The first function that returns or receives the object",
         ),
         until(),
-        function("END", "The function that returns or takes the object last"),
+        function("END", "The last function that returns or receives the object"),
         object(
             "object",
             "object",
-            "The object at START, if BTF does not say it: a parameter, or $retval",
+            "The object at START, instead of the one that BTF suggests: a parameter, or $retval",
         ),
         object("end-object", "end", "The object at END"),
     ]

@@ -33,7 +33,7 @@ pub fn options() -> Command {
             .about("Which objects have more gets than puts, and where are the gets without a put?")
             .arg(word(
                 "STRUCT",
-                "The structure that the object is, such as inode",
+                "The type of the object: a structure, such as inode",
             ))
             .arg(buffer())
             .args([
@@ -41,7 +41,7 @@ pub fn options() -> Command {
                 place("put", "The functions that put a reference, such as iput").required(true),
                 place(
                     "from",
-                    "The functions where an object begins, with a reference. Only such objects count",
+                    "Count only objects that begin in these functions, each with its first reference",
                 ),
                 place("until", "The functions where an object ends"),
             ])
@@ -50,7 +50,7 @@ pub fn options() -> Command {
                     .long("older")
                     .value_name("TIME")
                     .value_parser(|text: &str| duration::parse(text, "s"))
-                    .help("Only gets that had no put for this time, such as 10s"),
+                    .help("Only gets that have had no put for this time, such as 10s"),
             ),
         &["count", "name", "age"],
     ))

@@ -33,11 +33,11 @@ pub fn options() -> Command {
     traces(tabulates(
         Command::new("locks")
             .about("Who waits for which mutex or semaphore, how long, and who holds it?")
-            .arg(flag("stack", "Each stack counts on its own"))
+            .arg(flag("stack", "Count each stack on its own"))
             .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "holder"],
-                "Divide the waits for a holder by program name (the default), thread or CPU, or not",
+                "Divide the waits for a holder by program name (the default), thread or CPU. The value holder does not divide them",
             ))
             .arg(least()),
         &["total", "count", "name", "holder", "place", "avg", "max"],

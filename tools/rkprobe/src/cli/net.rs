@@ -36,7 +36,7 @@ pub fn options() -> Command {
             .arg(buffer())
             .arg(by_task(
                 ["comm", "pid", "cpu", "place"],
-                "Divide the connections to a place by program name (the default), thread or CPU, or not",
+                "Divide the connections to a place by program name (the default), thread or CPU. The value place does not divide them",
             )),
         &["count", "name", "place", "avg", "max"],
     ))

@@ -30,9 +30,9 @@ pub fn options() -> Command {
             .about("Where do threads wait, and how long?")
             .arg(flag(
                 "threads",
-                "Each thread counts on its own, and not each program name",
+                "Count each thread on its own, instead of each program name",
             ))
-            .arg(flag("kernel", "Threads of the kernel count, too"))
+            .arg(flag("kernel", "Also count the threads of the kernel"))
             .arg(least()),
         &["total", "count", "name", "avg", "max"],
     ))

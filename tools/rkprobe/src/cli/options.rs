@@ -51,7 +51,7 @@ pub fn keyword(word: &'static str, expected: &'static str) -> Arg {
 /// The word before the function where the object ends.
 pub fn until() -> Arg {
     let expected = "here comes \"until\", and after it the function where the object ends";
-    keyword("until", expected).help("The word until")
+    keyword("until", expected).help("The word \"until\"")
 }
 
 #[derive(Clone)]
@@ -86,8 +86,9 @@ impl TypedValueParser for Keyword {
 pub fn functions() -> Arg {
     word(
         "FUNCTIONS",
-        "Functions: names and patterns with *, ? and [...], with commas between them. MODULE: can be in front, and ! \
-         excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is one of several with the name",
+        "Names of functions, and patterns with *, ? and [...], with commas between them. MODULE: in front chooses a \
+         module, and ! excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is the function of this file, if several have the \
+         name",
     )
 }
 

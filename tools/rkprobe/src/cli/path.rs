@@ -45,7 +45,7 @@ pub fn options() -> Command {
                     .value_name("GROUPS")
                     .value_parser([GROUPS])
                     .conflicts_with("fails")
-                    .help("Where calls that fail leave the way of those that succeed: fails,succeeds"),
+                    .help("Only the calls that fail, with the place where they leave the way of those that succeed"),
             )
             .arg(source()),
         &["count", "name", "error"],

@@ -24,7 +24,7 @@ use super::options::{
 /// The command and its options.
 pub fn options() -> Command {
     Command::new("stuck")
-        .about("What does not move, since when, where, and who holds what it waits for?")
+        .about("Which threads do not move, since when and where, and who holds the lock that they wait for?")
         .arg(
             Arg::new("PID")
                 .value_name("PID")
@@ -43,8 +43,8 @@ pub fn options() -> Command {
                 .help("Only threads that wait for at least this time, such as 10s"),
         )
         .args([
-            flag("stack", "Show the functions in which the threads wait, one a line"),
-            flag("until-it-moves", "Then wait until these calls return"),
+            flag("stack", "Show the functions in which the threads wait, one per line"),
+            flag("until-it-moves", "Afterwards, wait until these calls return"),
         ])
         .arg(duration_option().requires("until-it-moves"))
 }

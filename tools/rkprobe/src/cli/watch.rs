@@ -36,7 +36,7 @@ use super::options::{
 pub fn options() -> Command {
     traces(tabulates(
         Command::new("watch")
-            .about("Who writes some memory of the kernel?")
+            .about("Who writes to a variable or to other memory of the kernel?")
             .arg(word(
                 "MEMORY",
                 "[MODULE:]SYMBOL[+OFFSET][:LENGTH] or ADDRESS[:LENGTH]",

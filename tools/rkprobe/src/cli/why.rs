@@ -66,10 +66,10 @@ pub fn options() -> Command {
                     .help("Only calls that take longer than this, such as 10ms"),
             )
             .args([
-                flag("whole", "Show all steps, and not only those that tell why"),
+                flag("whole", "Show all steps, instead of only those that explain the failure or the time"),
                 flag(
                     "all",
-                    "Show each failure of a command as a tree, and not only those that most likely made it fail",
+                    "Show each failure of a command as a tree, instead of only those that most likely made it fail",
                 ),
                 flag(
                     "source",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe doctor`: does the kernel have what the tool needs, and what to do if not?
+//! `rkprobe doctor`: does the kernel have what the tool needs? If not, what can you do?
 
 use std::{
     collections::BTreeMap,

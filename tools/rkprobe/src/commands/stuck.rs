@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rkprobe stuck [PID...]`: what does not move, since when, where, and who holds what it waits for?
+//! `rkprobe stuck [PID...]`: which threads do not move, since when and where, and who holds the lock that they wait for?
 //!
 //! Looking needs neither a probe nor the module: the stacks are in `/proc`, and the locks in the kernel's memory.
 

@@ -66,14 +66,17 @@ pub fn more<'a>(matches: &ArgMatches, fields: &'a [&'a str]) -> More<'a> {
 
 /// The option of the kernel's functions.
 pub fn stack() -> Arg {
-    flag("stack", "Show the functions that led to it, one a line")
+    flag(
+        "stack",
+        "Show the stack: the functions that led there, one per line",
+    )
 }
 
 /// The option of the program's functions.
 pub fn user_stack() -> Arg {
     flag(
         "user-stack",
-        "Show the functions of the program that led to it, one a line",
+        "Show the functions of the program that led there, one per line",
     )
 }
 
@@ -88,7 +91,9 @@ pub fn buffer() -> Arg {
         .long("buffer")
         .value_name("SIZE")
         .value_parser(kib)
-        .help("Give each CPU a trace buffer of SIZE, such as 16M, if the records of a burst are missing")
+        .help(
+            "Give each CPU a trace buffer of SIZE, such as 16M, if records of a burst are missing",
+        )
 }
 
 /// Parses a size such as `512K` or `16M`. Returns KiB.

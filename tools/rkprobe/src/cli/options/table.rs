@@ -30,7 +30,7 @@ pub fn tabulates(command: Command, columns: &'static [&'static str]) -> Command 
             .short('i')
             .value_name("SECONDS")
             .value_parser(interval)
-            .help("Print a table each SECONDS, of the calls since the table before"),
+            .help("Print a table every SECONDS, with the calls since the previous one"),
     )
 }
 
@@ -47,10 +47,10 @@ pub fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
             .long("top")
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..))
-            .help("Show the first N rows, and the number of the others"),
+            .help("Show only the first N rows, and the number of the others"),
         flag(
             "plain",
-            "Print the answer on a terminal, too, instead of a table that fills it",
+            "Print the answer as text even on a terminal, instead of a table that fills it",
         ),
     ])
 }

@@ -34,8 +34,8 @@ use super::{
 pub fn draws_trees(command: Command) -> Command {
     command.args([
         Arg::new("FUNCTIONS").value_name("FUNCTIONS").help(
-            "The functions that are steps: a list as in other commands, or *N for direct callees to depth N. Without \
-             it, all functions",
+            "The functions that are steps: a list as in other commands, or *N for the functions that direct calls reach, \
+             to depth N. The default is all functions",
         ),
         number(),
         time(),

@@ -29,7 +29,7 @@ pub fn duration_option() -> Arg {
         .short('d')
         .value_name("TIME")
         .value_parser(|text: &str| duration::parse(text, "s"))
-        .help("End after this time: 10, 500ms, 2m. Otherwise ctrl-C ends the run")
+        .help("End the run after this time: 10, 500ms, 2m. Without this option, ctrl-C ends it")
 }
 
 /// Adds the options of a command that traces: when it ends, and whom it traces.
@@ -49,7 +49,7 @@ pub fn traces(command: Command) -> Command {
             text(
                 "pid",
                 "PID,...",
-                "Only these processes. Their end ends the run",
+                "Only these processes. The run ends when they have ended",
             )
             .short('p')
             .value_delimiter(',')
@@ -78,7 +78,7 @@ pub fn traces(command: Command) -> Command {
         .arg(text(
             "if",
             "CONDITION",
-            "Only calls with this condition of the command language, such as 'count > 100'",
+            "Only calls that fulfil this condition, in the language of the module's commands, such as 'count > 100'",
         ))
         .arg(
             Arg::new("COMMAND")
