@@ -39,10 +39,10 @@ pub fn tracefs_allowed() -> Result {
 
 /// Whether the reader of this file may see kernel addresses. Process context.
 ///
-/// Never shows more than `/proc/kallsyms` with the same `kptr_restrict`. With 0, the task that opened
-/// the file needs `CAP_SYSLOG`, even if `perf_event_paranoid` lets all users see `/proc/kallsyms`.
-/// With 1, the current task, which reads the file, needs it, too. 2 hides addresses from every user.
-/// C: `kallsyms_show_value()`.
+/// Never shows more than `/proc/kallsyms` with the same `kptr_restrict`. With 0, the task that
+/// opened the file needs `CAP_SYSLOG`, even if `perf_event_paranoid` lets all users see
+/// `/proc/kallsyms`. With 1, the current task, which reads the file, needs it, too. 2 hides
+/// addresses from every user. C: `kallsyms_show_value()`.
 pub fn shows_addresses(reader: &SeqFile) -> bool {
     // `SeqFile` is a transparent wrapper of `struct seq_file`.
     let m = core::ptr::from_ref(reader).cast();

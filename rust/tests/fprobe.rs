@@ -301,8 +301,8 @@ mod tests {
         let glob = Fprobe::new(Functions::Globs(&[pattern], &[]), entered());
         let pattern = c"ktrace_target_*";
         let excepted = Fprobe::new(Functions::Globs(&[pattern], &[pattern]), entered());
-        let nothing = Functions::Globs(&[ADD, c"ktrace_target_*t*"], &[pattern]);
-        let nothing = Fprobe::new(nothing, entered());
+        let several = &[ADD, c"ktrace_target_*t*"];
+        let nothing = Fprobe::new(Functions::Globs(several, &[pattern]), entered());
         let refused = [unknown, partly, data, glob, excepted, nothing].map(errno);
         assert_eq!(refused, [ENOENT.to_errno(); 6]);
         Ok(())

@@ -117,7 +117,8 @@ fn parse_count(text: &str) -> Option<NonZero<u32>> {
     NonZero::new(u32::try_from(number).ok()?)
 }
 
-/// Parses a list of functions, and `%return` after it. Returns the patterns, and whether `%return` follows.
+/// Parses a list of functions, and `%return` after it. Returns the list, and whether `%return`
+/// follows.
 fn parse_patterns(word: &str) -> Result<(&str, bool), Error> {
     let (patterns, is_return) = match word.strip_suffix(RETURN) {
         Some(patterns) => (patterns, true),

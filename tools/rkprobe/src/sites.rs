@@ -227,7 +227,13 @@ impl Functions {
         };
         let all = sites.all.into_iter();
         let known = all.filter_map(|site| Some(fetch(&site)?.map(|fetch: String| (site, fetch))));
-        known.collect::<Result<_>>().map(Some)
+        let known: Vec<_> = known.collect::<Result<_>>()?;
+        match known.is_empty() {
+            true => Err(Failure::new(format!(
+                "{text}: {value} is known only where no probe can be"
+            ))),
+            false => Ok(Some(known)),
+        }
     }
 
     /// The places in the source where an object is, each with the fetch argument that has it: the variable that the user

@@ -140,8 +140,8 @@ pub(super) fn find_matching(with: &[&CStr], without: &[&CStr]) -> Result<Option<
 
 /// Finds the functions of several patterns, or their ftrace sites. There is at least one.
 ///
-/// If ktrace cannot read the symbols, ftrace compares its functions with the patterns. It knows each
-/// function by one name only.
+/// If ktrace cannot read the symbols, ftrace compares its functions with the patterns. It knows
+/// each function by one name only.
 fn find_all(with: &[&CStr], without: &[&CStr]) -> Result<KVVec<usize>> {
     let found = match find_matching(with, without)? {
         Some(found) => found,

@@ -177,7 +177,8 @@ pub(super) fn exit() {
 }
 
 /// Finds the ftrace sites of functions, each once. There is at least one. `None` if ktrace cannot
-/// read the kernel's symbols or filters, or for patterns that [too many](functions::MAX_MATCHING) match.
+/// read the kernel's symbols or filters, or for patterns that [too many](functions::MAX_MATCHING)
+/// match.
 ///
 /// Process context; sleeps. `ENOENT` and `EINVAL` as for [`Fprobe::new`](super::Fprobe::new).
 /// `ENOMEM`.

@@ -89,7 +89,7 @@ const FOLLOWED: [Followed; 3] = [
             ("p", "__fput file=file"),
         ],
         field: "file",
-        functions: "vfs_*,security_file_*,fput*",
+        functions: "vfs_*,security_file_*,!vfs_fsync*,fput*",
         argument: "mode=$obj->f_mode",
     },
     Followed {
@@ -127,6 +127,15 @@ const TREE_ROOTS: [&str; 8] = [
     "trace_event_buffer_commit",
     "ktime_get_mono_fast_ns",
     "finish_task_switch",
+];
+
+/// Lists of functions for `f`.
+const LISTS: [&str; 5] = [
+    "vfs_*,!vfs_fsync*",
+    "__x64_sys_getppid,__arm64_sys_getppid,rkprobe_target_*,!*_deep",
+    "!vfs_read,do_exit,vfs_*,kernel_clone",
+    "schedule,ksys_*",
+    "nosuch_function,vfs_read",
 ];
 
 const TREE_FUNCTIONS: [&str; 7] = [
@@ -315,6 +324,7 @@ pub fn define(rng: &mut Rng) -> String {
         "t" => rng.pick(&TRACEPOINTS),
         "w" => rng.pick(&MEMORY),
         "e" => rng.pick(&RECORDED),
+        "f" if rng.one_in(2) => rng.pick(&LISTS),
         _ => rng.pick(&FUNCTIONS),
     };
     let mut command = format!("{letter}:{event} {target}{suffix}");
