@@ -132,7 +132,7 @@ const TREE_ROOTS: [&str; 8] = [
 /// Lists of functions for `f`.
 const LISTS: [&str; 5] = [
     "vfs_*,!vfs_fsync*",
-    "__x64_sys_getppid,__arm64_sys_getppid,rkprobe_target_*,!*_deep",
+    "rkprobe_target_*,kernel_clone,!*_deep",
     "!vfs_read,do_exit,vfs_*,kernel_clone",
     "schedule,ksys_*",
     "nosuch_function,vfs_read",
