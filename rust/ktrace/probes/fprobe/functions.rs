@@ -222,6 +222,14 @@ fn are_used(functions: &Functions<'_>) -> Result<bool> {
     })
 }
 
+/// Refuses functions that fprobe must not get, with `ENOENT`. `ENOMEM`.
+fn check(functions: &Functions<'_>) -> Result {
+    match are_in_going(functions) || are_used(functions)? {
+        true => Err(ENOENT),
+        false => Ok(()),
+    }
+}
+
 /// Registers an fprobe of the kernel on the functions. Context and errors are those of
 /// [`Fprobe::new`](super::Fprobe::new).
 ///
@@ -229,13 +237,11 @@ fn are_used(functions: &Functions<'_>) -> Result<bool> {
 ///
 /// `fprobe` must be initialised, and must not move until it has been unregistered.
 pub(super) unsafe fn register(
-    list: &Locked,
+    _list: &Locked,
     fprobe: *mut bindings::fprobe,
     functions: &Functions<'_>,
 ) -> Result {
-    if are_in_going(functions) || are_used(functions)? {
-        return Err(ENOENT);
-    }
+    check(functions)?;
     match functions {
         Functions::Globs([pattern], not @ ([] | [_])) => {
             let used = HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE_PATTERN);
@@ -248,8 +254,9 @@ pub(super) unsafe fn register(
         // The kernel takes one pattern.
         Functions::Globs(with, without) => {
             let addresses = find_all(with, without)?;
+            check(&Functions::Addresses(&addresses))?;
             // SAFETY: The requirements are the same.
-            unsafe { register(list, fprobe, &Functions::Addresses(&addresses)) }
+            unsafe { register_at(fprobe, &addresses) }
         }
         Functions::Names(names) => {
             let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;
@@ -263,15 +270,23 @@ pub(super) unsafe fn register(
                 bindings::register_fprobe_syms(fprobe, pointers.as_mut_ptr(), count)
             })
         }
-        Functions::Addresses(addresses) => {
-            let mut copy = KVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
-            for address in *addresses {
-                copy.push(*address as c_ulong, GFP_KERNEL)?;
-            }
-            let count = c_int::try_from(copy.len())?;
-            // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The
-            // array has `count` addresses.
-            to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
-        }
+        // SAFETY: The requirements are the same.
+        Functions::Addresses(addresses) => unsafe { register_at(fprobe, addresses) },
     }
+}
+
+/// Registers an fprobe of the kernel on the functions at these addresses.
+///
+/// # Safety
+///
+/// Those of [`register`].
+unsafe fn register_at(fprobe: *mut bindings::fprobe, addresses: &[usize]) -> Result {
+    let mut copy = KVVec::<c_ulong>::with_capacity(addresses.len(), GFP_KERNEL)?;
+    for address in addresses {
+        copy.push(*address as c_ulong, GFP_KERNEL)?;
+    }
+    let count = c_int::try_from(copy.len())?;
+    // SAFETY: The caller guarantees that the fprobe is initialised and does not move. The array has
+    // `count` addresses.
+    to_result(unsafe { bindings::register_fprobe_ips(fprobe, copy.as_mut_ptr(), count) })
 }
