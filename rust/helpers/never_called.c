@@ -12,7 +12,8 @@ void ktrace_never_called(void);
 
 /*
  * The filter of an ftrace_ops without other functions has this function, because an empty filter
- * selects all functions of the kernel. The ftrace_ops also excludes it, so nothing traces it.
+ * selects all functions of the kernel. The ftrace_ops also excludes it. The probe that keeps
+ * the index of fprobe is at this function, too: see fprobe.c.
  */
 void noinline ktrace_never_called(void)
 {

@@ -87,8 +87,7 @@ pub fn functions() -> Arg {
     word(
         "FUNCTIONS",
         "Names of functions, and patterns with *, ? and [...], with commas between them. MODULE: in front chooses a \
-         module, and ! excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is the function of this file, if several have the \
-         name",
+         module, and ! excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is the function that this file defines",
     )
 }
 
