@@ -279,6 +279,8 @@ kinds! {
     BadObjectCount => "Number of objects must be from 1 to 65536",
     /// rkprobe's own: a pattern is empty.
     BadPattern => "Pattern for functions is empty",
+    /// rkprobe's own: a list of functions is too long.
+    TooManyPatterns => "List has more than 64 patterns",
     /// rkprobe's own: the list of functions of an `f` has only `!PATTERN`.
     NoPattern => "List only leaves functions out",
     /// rkprobe's own: the number after `hits=` is out of range.

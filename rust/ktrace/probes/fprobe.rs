@@ -214,7 +214,9 @@ impl<H: Handler> Fprobe<H> {
     /// `register_fprobe_syms()`, `register_fprobe_ips()`.
     ///
     /// Process context; sleeps. `ENOENT` if a function does not exist or cannot be traced, or if a
-    /// module that is being unloaded has it. `EINVAL` without functions, `ENOMEM`.
+    /// module that is being unloaded has it, or if nothing matches the patterns. `EINVAL` without
+    /// names or addresses. `EFAULT` for several patterns, if the kernel's filters look unknown.
+    /// `ENOMEM`.
     pub fn new<E>(functions: Functions<'_>, handler: impl PinInit<H, E>) -> Result<Self>
     where
         Error: From<E>,

@@ -304,13 +304,11 @@ pub(crate) fn takes(filter: Filter<'_>) -> Result<bool> {
     }
 }
 
-/// The kernel's fprobe calls these functions while it changes its hash table, to lock a bucket. At
-/// such a call, fprobe would search the bucket that is being changed, and the search would never
-/// end. They are functions only on kernels for debugging, else macros. C: `preempt_count_add()`,
-/// `preempt_count_sub()`.
-pub(super) const USED_BY_FPROBE: [&CStr; 2] = [c"preempt_count_add", c"preempt_count_sub"];
-/// A pattern that matches only them.
-pub(super) const USED_BY_FPROBE_PATTERN: &CStr = c"preempt_count_*";
+/// The kernel's fprobe calls the functions of this pattern while it changes its hash table, to lock
+/// a bucket. At such a call, fprobe would search the bucket that is being changed, and the search
+/// would never end. They are functions only on kernels for debugging, else macros. C:
+/// `preempt_count_add()`, `preempt_count_sub()`.
+pub(super) const USED_BY_FPROBE: &CStr = c"preempt_count_*";
 /// Whether the kernel has these functions.
 pub(super) const HAS_USED_BY_FPROBE: bool =
     cfg!(any(CONFIG_DEBUG_PREEMPT, CONFIG_TRACE_PREEMPT_TOGGLE));
@@ -319,7 +317,7 @@ pub(super) const HAS_USED_BY_FPROBE: bool =
 /// ftrace. Process context. `ENOMEM`.
 pub(super) fn leave_out_used(sites: &mut KVVec<c_ulong>) -> Result {
     if HAS_USED_BY_FPROBE {
-        let used = match selected(Filter::Glob(USED_BY_FPROBE_PATTERN)) {
+        let used = match selected(Filter::Glob(USED_BY_FPROBE)) {
             Err(EINVAL) => return Ok(()),
             used => used?,
         };

@@ -21,7 +21,7 @@ pub(super) fn split(list: &str, word: usize) -> impl Iterator<Item = (&str, Posi
 /// An item of a list of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionItem<'a> {
-    /// A pattern for the names of functions. Never empty.
+    /// A pattern for the names of functions. Empty only if the whole list is.
     pub pattern: &'a str,
     /// Whether the list leaves out the functions that match.
     pub is_excepted: bool,

@@ -139,6 +139,8 @@ impl fmt::Write for Sanitized<'_, '_> {
         self.room = room;
         self.out.write_char(match c {
             ':' | '.' | '*' if !is_first => '_',
+            // C has no lists of functions.
+            ',' | '!' => '_',
             c => c,
         })
     }

@@ -102,11 +102,12 @@ fn is_list(word: &str) -> bool {
 
 /// Checks the items of a list of functions.
 fn check_list(list: &str) -> Result<(), Error> {
+    parse_functions::check_list(list, FUNCTIONS)?;
     for (text, at) in function_list::split(list, FUNCTIONS) {
         if CallItem::parse(text).is_none() {
             let depth = at.skip("*".len());
             return Err(Error::at(ErrorKind::BadCallDepth, depth, Errno::EINVAL));
         }
     }
-    parse_functions::check_list(list, FUNCTIONS)
+    Ok(())
 }

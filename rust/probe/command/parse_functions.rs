@@ -12,12 +12,18 @@ use super::{
     function_list, //
 };
 
-/// Checks that no pattern of a list is empty or has a suffix. `word` is the word of the command
-/// that has the list.
+/// The maximum number of patterns in a list: the module searches all symbols for each of them.
+const MAX_PATTERNS: usize = 64;
+
+/// Checks that a list does not have too many patterns, and that none of them is empty or has a
+/// suffix. `word` is the word of the command that has the list.
 pub(super) fn check_list(list: &str, word: usize) -> Result<(), Error> {
-    for item in function_list::items(list, word) {
+    let error = |kind, at| Err(Error::at(kind, at, Errno::EINVAL));
+    for (index, item) in function_list::items(list, word).enumerate() {
+        if index == MAX_PATTERNS {
+            return error(ErrorKind::TooManyPatterns, item.at);
+        }
         let at = item.at.skip(usize::from(item.is_excepted));
-        let error = |kind, at| Err(Error::at(kind, at, Errno::EINVAL));
         if item.pattern.is_empty() {
             return error(ErrorKind::BadPattern, at);
         }

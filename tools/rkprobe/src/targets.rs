@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `f` probes for the functions that the user chooses. It takes one pattern, without a module.
+//! What `f` probes for the functions that the user chooses: names and patterns without a module, a probe for each.
 
 use std::collections::{
     BTreeSet,
@@ -66,7 +66,7 @@ impl Targets {
 }
 
 impl Functions {
-    /// What `f` probes, which takes no list and no module.
+    /// What the probes of `f` are on, which takes no module.
     pub fn targets(&self, text: &str) -> Result<Targets> {
         if self.awaited(text).is_some() {
             return Ok(Targets::all(vec![text.into()]));

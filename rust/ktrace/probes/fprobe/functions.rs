@@ -29,8 +29,7 @@ use crate::{
         self,
         Filter,
         HAS_USED_BY_FPROBE,
-        USED_BY_FPROBE,
-        USED_BY_FPROBE_PATTERN, //
+        USED_BY_FPROBE, //
     },
     symbols::symbol, //
 };
@@ -48,11 +47,12 @@ pub enum Functions<'a> {
 /// Checks that a function that can be probed matches one of the first patterns, but none of the
 /// second. Traces nothing.
 ///
-/// Process context; sleeps. `ENOENT` if no function matches.
+/// Process context; sleeps. `ENOENT` if no function matches, `EFAULT` if the kernel's filters look
+/// unknown. `ENOMEM`.
 pub fn exists(with: &[&CStr], without: &[&CStr]) -> Result {
     match (with, without) {
         ([pattern], []) => exists_one(pattern),
-        _ => find_all(with, without).map(|_| ()),
+        _ => find_sites(with, without).map(|_| ()),
     }
 }
 
@@ -113,20 +113,11 @@ pub(super) const MAX_MATCHING: usize = 1 << 14;
 ///
 /// C: `get_ips_from_filter()`.
 pub(super) fn find_matching(with: &[&CStr], without: &[&CStr]) -> Result<Option<KVVec<usize>>> {
-    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
-    let prefix = match with {
-        [pattern] => pattern.to_bytes().split(wildcard).next().unwrap_or(&[]),
-        _ => &[],
-    };
-    let matches = |name: &CStr| {
-        let is_match = |pattern: &&CStr| glob::matches(pattern, name);
-        with.iter().any(is_match) && !without.iter().any(is_match)
-    };
-    let mut addresses = KVVec::new();
-    if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
+    let (Some(mut addresses), Some(left_out)) = (find_symbols(with)?, find_symbols(without)?)
+    else {
         return Ok(None);
-    }
-    sort(&mut addresses);
+    };
+    leave_out(&mut addresses, &left_out);
     let untraceable = ftrace::untraceable(&addresses)?;
     let mut left_out = untraceable.iter().peekable();
     let mut index = 0usize;
@@ -138,35 +129,69 @@ pub(super) fn find_matching(with: &[&CStr], without: &[&CStr]) -> Result<Option<
     Ok(Some(addresses))
 }
 
-/// Finds the functions of several patterns, or their ftrace sites. There is at least one.
+/// The addresses of the symbols that match one of the patterns, sorted. `None` if ktrace cannot
+/// read the symbols, or if more than [`MAX_MATCHING`] match.
+///
+/// Each pattern has a search of its own, because the search holds a spinlock, and most patterns
+/// have a prefix that makes it short.
+fn find_symbols(patterns: &[&CStr]) -> Result<Option<KVVec<usize>>> {
+    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
+    let mut addresses = KVVec::new();
+    for pattern in patterns {
+        let prefix = pattern.to_bytes().split(wildcard).next().unwrap_or(&[]);
+        let matches = |name: &CStr| glob::matches(pattern, name);
+        if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
+            return Ok(None);
+        }
+    }
+    sort(&mut addresses);
+    Ok(Some(addresses))
+}
+
+/// Removes the numbers of a sorted list.
+fn leave_out(from: &mut KVVec<usize>, left_out: &[usize]) {
+    from.retain(|number| left_out.binary_search(number).is_err());
+}
+
+/// Finds the ftrace sites of the functions of several patterns, sorted, without those that fprobe
+/// uses. There is at least one.
 ///
 /// If ktrace cannot read the symbols, ftrace compares its functions with the patterns. It knows
 /// each function by one name only.
-fn find_all(with: &[&CStr], without: &[&CStr]) -> Result<KVVec<usize>> {
-    let found = match find_matching(with, without)? {
-        Some(found) => found,
+fn find_sites(with: &[&CStr], without: &[&CStr]) -> Result<KVVec<usize>> {
+    let mut sites = match find_matching(with, without)? {
+        Some(addresses) if addresses.is_empty() => return Err(ENOENT),
+        Some(addresses) => ftrace::selected(Filter::Addresses(&addresses))?,
         None => {
-            let left_out = find_sites(without)?;
-            let mut found = find_sites(with)?;
-            found.retain(|site| left_out.binary_search(site).is_err());
-            found
+            let mut sites = find_in_ftrace(with)?;
+            leave_out(&mut sites, &find_in_ftrace(without)?);
+            sites
         }
     };
-    match found.is_empty() {
+    ftrace::leave_out_used(&mut sites)?;
+    match sites.is_empty() {
         true => Err(ENOENT),
-        false => Ok(found),
+        false => Ok(sites),
     }
 }
 
-/// The sites of the functions that match one of the patterns, sorted.
-fn find_sites(patterns: &[&CStr]) -> Result<KVVec<usize>> {
+/// The sites of the functions that ftrace finds by one of the patterns, sorted.
+fn find_in_ftrace(patterns: &[&CStr]) -> Result<KVVec<usize>> {
     let mut sites = KVVec::new();
     for pattern in patterns {
-        match ftrace::sites(pattern) {
-            Ok(found) => sites.extend_from_slice(&found, GFP_KERNEL)?,
-            // No function matches.
-            Err(EINVAL) => {}
-            Err(error) => return Err(error),
+        // A name without wildcards can be one that ftrace does not know.
+        let named = match symbol::address_of(pattern) {
+            Ok(address) => ftrace::selected(Filter::Addresses(&[address])),
+            Err(ENOMEM) => Err(ENOMEM),
+            Err(_) => Err(EINVAL),
+        };
+        for found in [named, ftrace::sites(pattern)] {
+            match found {
+                Ok(found) => sites.extend_from_slice(&found, GFP_KERNEL)?,
+                // No function matches.
+                Err(EINVAL) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     sort(&mut sites);
@@ -192,23 +217,19 @@ pub(super) fn are_in_going(functions: &Functions<'_>) -> bool {
     })
 }
 
-/// Whether fprobe uses one of the functions. `register` leaves them out of a single pattern, and
-/// asks again about the functions of several patterns.
-/// Process context. `ENOMEM`.
+/// Whether fprobe uses one of the functions. `register` leaves them out of patterns. Process
+/// context. `ENOMEM`.
 fn are_used(functions: &Functions<'_>) -> Result<bool> {
     if !HAS_USED_BY_FPROBE {
         return Ok(false);
     }
-    let is_match =
-        |pattern: &CStr, name: &CStr| name.to_str().is_ok_and(|name| matches(pattern, name));
+    let is_used = |name: &CStr| {
+        name.to_str()
+            .is_ok_and(|name| matches(USED_BY_FPROBE, name))
+    };
     Ok(match functions {
-        Functions::Globs([pattern], [not]) => USED_BY_FPROBE
-            .iter()
-            .any(|name| is_match(pattern, name) && !is_match(not, name)),
         Functions::Globs(..) => false,
-        Functions::Names(names) => names
-            .iter()
-            .any(|name| is_match(USED_BY_FPROBE_PATTERN, name)),
+        Functions::Names(names) => names.iter().any(|name| is_used(name)),
         Functions::Addresses(addresses) => {
             let mut sites = match ftrace::selected(Filter::Addresses(addresses)) {
                 // The kernel refuses them.
@@ -243,20 +264,19 @@ pub(super) unsafe fn register(
 ) -> Result {
     check(functions)?;
     match functions {
-        Functions::Globs([pattern], not @ ([] | [_])) => {
-            let used = HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE_PATTERN);
-            let not = not.first().copied().or(used);
-            let not = not.map_or(ptr::null(), |not| not.as_char_ptr());
+        Functions::Globs([pattern], []) => {
+            let used = HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE);
+            let not = used.map_or(ptr::null(), |used| used.as_char_ptr());
             // SAFETY: The caller guarantees that the fprobe is initialised and does not move. Both
             // patterns are strings or NULL.
             to_result(unsafe { bindings::register_fprobe(fprobe, pattern.as_char_ptr(), not) })
         }
-        // The kernel takes one pattern.
+        // The kernel takes one pattern, and one to leave out.
         Functions::Globs(with, without) => {
-            let addresses = find_all(with, without)?;
-            check(&Functions::Addresses(&addresses))?;
+            let sites = find_sites(with, without)?;
+            check(&Functions::Addresses(&sites))?;
             // SAFETY: The requirements are the same.
-            unsafe { register_at(fprobe, &addresses) }
+            unsafe { register_at(fprobe, &sites) }
         }
         Functions::Names(names) => {
             let mut pointers = KVec::<*const c_char>::with_capacity(names.len(), GFP_KERNEL)?;

@@ -111,7 +111,7 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name
                 .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_.:*".contains(c))
+                .all(|c| c.is_ascii_alphanumeric() || "_.:*,!".contains(c))
     };
     let is_return = command.kind.is_return();
     match command.target {

@@ -224,6 +224,8 @@ fn an_automatic_name_is_made_as_in_c() {
         ("f vfs_?", "vfs_?__entry"),
         ("f a:b+10", "a_b+10__entry"),
         ("f %return", "__exit"),
+        ("f vfs_read,do_exit%return", "vfs_read_do_exit__exit"),
+        ("f !vfs_write,vfs_r*,!x", "vfs_write_vfs_r___x__entry"),
         ("t _x9", "_x9"),
     ] {
         let event = create(line).expect(line).name.event.to_string();
@@ -239,6 +241,14 @@ fn an_automatic_name_is_made_as_in_c() {
         create(&long).unwrap().name.event.to_string(),
         "s".repeat(63)
     );
+}
+
+#[test]
+fn a_list_has_at_most_64_patterns() {
+    let list = ["vfs_read"; 64].join(",");
+    assert!(create(&format!("f:x {list}")).is_ok());
+    let error = create(&format!("f:x {list},!vfs_write")).unwrap_err();
+    assert_eq!((error.kind, error.at.offset), (TooManyPatterns, 64 * 9));
 }
 
 #[test]

@@ -469,6 +469,7 @@ fn each_kind_is_tested() {
         UnchangedOnAll,
         BadPattern,
         NoPattern,
+        TooManyPatterns,
         OptionTwice,
         ObjOnProbe,
         // Of call trees.
