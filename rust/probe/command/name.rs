@@ -17,6 +17,7 @@ use crate::error::{
 
 use super::{
     error::Error,
+    function_list::target_functions,
     target::{
         Place,
         ProbeKind,
@@ -79,7 +80,10 @@ impl fmt::Display for Event<'_> {
                     // `Command::name` creates `Hashed` for an address.
                     Target::Address(_) => write!(out, "{letter}_0x"),
                     Target::Functions(list) => {
-                        out.write_str(list.trim_start_matches('!'))?;
+                        for (index, item) in target_functions(list).enumerate() {
+                            out.write_str(if index > 0 { "_" } else { "" })?;
+                            out.write_str(item.pattern)?;
+                        }
                         out.write_str(if kind.is_return() {
                             "__exit"
                         } else {
@@ -139,8 +143,6 @@ impl fmt::Write for Sanitized<'_, '_> {
         self.room = room;
         self.out.write_char(match c {
             ':' | '.' | '*' if !is_first => '_',
-            // C has no lists of functions.
-            ',' | '!' => '_',
             c => c,
         })
     }

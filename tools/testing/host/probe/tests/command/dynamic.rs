@@ -225,7 +225,7 @@ fn an_automatic_name_is_made_as_in_c() {
         ("f a:b+10", "a_b+10__entry"),
         ("f %return", "__exit"),
         ("f vfs_read,do_exit%return", "vfs_read_do_exit__exit"),
-        ("f !vfs_write,vfs_r*,!x", "vfs_write_vfs_r___x__entry"),
+        ("f !vfs_write,vfs_[!a]*,!x", "vfs_write_vfs_[!a]__x__entry"),
         ("t _x9", "_x9"),
     ] {
         let event = create(line).expect(line).name.event.to_string();
