@@ -12,7 +12,7 @@
 //! ktrace registers a probe at a function that is never called, and fprobe keeps the index until
 //! ktrace unloads.
 //!
-//! If fprobe has given the last index back before ktrace was loaded, ktrace skips the index 0: the
+//! If fprobe has given the last index back before ktrace could do so, ktrace skips the index 0: the
 //! same probe is registered and removed. A traced call that returns meanwhile gives the warning
 //! nevertheless, which is why ktrace does not do this in each turn.
 
@@ -67,17 +67,24 @@ fn index() -> Option<i32> {
     Some(unsafe { ktrace_graph_index(address as *const c_void) })
 }
 
-fn is_last() -> bool {
-    !KEPT.load(Relaxed) && index() == Some(LAST)
+/// Registers the probe that keeps the index, if fprobe has the last one, or had it last. Returns
+/// whether it did.
+fn keep(_list: &Locked) -> bool {
+    // SAFETY: The list excludes other callers. The probe is not registered.
+    !KEPT.load(Relaxed) && index() == Some(LAST) && unsafe { ktrace_keep_graph_index() } == 0
+}
+
+/// Removes the probe that [`keep`] has registered.
+fn free(_list: &Locked) {
+    // SAFETY: The list excludes other callers. The probe is registered.
+    unsafe { ktrace_free_graph_index() };
 }
 
 /// Prepares the registration of a probe with an exit handler, which gives fprobe the next index.
 /// Skips the index 0. Process context; sleeps.
-pub(super) fn skip_first(_list: &Locked) {
-    // SAFETY: The list excludes other callers. The probe is not registered.
-    if is_last() && unsafe { ktrace_keep_graph_index() } == 0 {
-        // SAFETY: The list excludes other callers. The probe is registered.
-        unsafe { ktrace_free_graph_index() };
+pub(super) fn skip_first(list: &Locked) {
+    if keep(list) {
+        free(list);
     }
 }
 
@@ -89,17 +96,15 @@ pub(super) fn is_first() -> bool {
 
 /// Keeps the index if it is the last one. A probe with an exit handler must be registered. Process
 /// context; sleeps.
-pub(super) fn keep_last(_list: &Locked) {
-    // SAFETY: The list excludes other callers. The probe is not registered.
-    if is_last() && unsafe { ktrace_keep_graph_index() } == 0 {
+pub(super) fn keep_last(list: &Locked) {
+    if keep(list) {
         KEPT.store(true, Relaxed);
     }
 }
 
 /// Gives the index back, when ktrace's module unloads. Process context; sleeps.
-pub(super) fn exit(_list: &Locked) {
+pub(super) fn exit(list: &Locked) {
     if KEPT.load(Relaxed) {
-        // SAFETY: The list excludes other callers. The probe is registered.
-        unsafe { ktrace_free_graph_index() };
+        free(list);
     }
 }
