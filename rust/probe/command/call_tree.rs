@@ -23,7 +23,10 @@ use crate::{
 };
 
 use super::{
-    function_list,
+    function_list::{
+        self,
+        FunctionItem, //
+    },
     words::Position, //
 };
 
@@ -91,18 +94,19 @@ pub enum CallItem<'a> {
 }
 
 impl<'a> CallItem<'a> {
-    /// Parses an item. `None` if `*N` has a wrong number. A pattern can be empty.
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
-        Some(match (text, text.split_at_checked(1)) {
-            ("*", _) => Self::All,
-            (_, Some(("!", pattern))) => Self::Except(pattern),
-            (_, Some(("*", number))) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+    /// Parses an item. `None` if `*N` has a wrong number.
+    pub(super) fn parse(item: &FunctionItem<'a>) -> Option<Self> {
+        let pattern = item.pattern;
+        Some(match pattern.strip_prefix('*') {
+            _ if item.is_excepted => Self::Except(pattern),
+            Some("") => Self::All,
+            Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let depth = number.parse().ok()?;
                 (1..=MAX_CALL_DEPTH)
                     .contains(&depth)
                     .then_some(Self::Callees(depth))?
             }
-            _ => Self::Pattern(text),
+            _ => Self::Pattern(pattern),
         })
     }
 }
@@ -111,8 +115,8 @@ impl<'a> CallTreeTarget<'a> {
     /// The items of the list of functions, each with its position.
     pub fn items(self) -> impl Iterator<Item = (CallItem<'a>, Position)> {
         let list = self.functions.unwrap_or(DEFAULT_FUNCTIONS);
-        function_list::split(list, FUNCTIONS)
-            .filter_map(|(text, at)| Some((CallItem::parse(text)?, at)))
+        function_list::items(list, FUNCTIONS)
+            .filter_map(|item| Some((CallItem::parse(&item)?, item.at)))
     }
 
     /// Whether functions that match a pattern are roots.

@@ -7,17 +7,6 @@ use super::words::{
     TARGET, //
 };
 
-/// The texts of a list with commas, each with its position. `word` is the word of the command that
-/// has the list.
-pub(super) fn split(list: &str, word: usize) -> impl Iterator<Item = (&str, Position)> {
-    let mut next = Position { word, offset: 0 };
-    list.split(',').map(move |text| {
-        let at = next;
-        next = at.skip(text.len()).skip(",".len());
-        (text, at)
-    })
-}
-
 /// An item of a list of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionItem<'a> {
@@ -31,17 +20,16 @@ pub struct FunctionItem<'a> {
 
 /// The items of a list of functions. `word` is the word of the command that has the list.
 pub(super) fn items(list: &str, word: usize) -> impl Iterator<Item = FunctionItem<'_>> {
-    split(list, word).map(|(text, at)| match text.strip_prefix('!') {
-        Some(pattern) => FunctionItem {
-            pattern,
-            is_excepted: true,
+    let mut next = Position { word, offset: 0 };
+    list.split(',').map(move |text| {
+        let at = next;
+        next = at.skip(text.len()).skip(",".len());
+        let excepted = text.strip_prefix('!');
+        FunctionItem {
+            pattern: excepted.unwrap_or(text),
+            is_excepted: excepted.is_some(),
             at,
-        },
-        None => FunctionItem {
-            pattern: text,
-            is_excepted: false,
-            at,
-        },
+        }
     })
 }
 

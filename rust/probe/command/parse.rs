@@ -15,6 +15,7 @@ use crate::error::{
 
 use super::{
     arguments::MAX_ARGUMENTS,
+    check_list::check_list,
     create::{
         Command,
         MAX_MAXACTIVE, //
@@ -29,7 +30,6 @@ use super::{
     number,
     object::ObjectTarget,
     parse_call_tree::parse_call_tree,
-    parse_functions::check_list,
     parse_object::parse_object,
     path::PATH,
     spec::split_clauses,

@@ -20,10 +20,10 @@ use super::{
         MAX_STEPS,
         STEPS, //
     },
+    check_list::check_list,
     error::Error,
     function_list,
     number,
-    parse_functions,
     words::Words, //
 };
 
@@ -70,7 +70,7 @@ pub(super) fn parse_call_tree<'a>(
             let steps = parse_count(text, MAX_STEPS);
             target.steps = Some(steps.ok_or(error(ErrorKind::BadStepCount, STEPS.len()))?);
         } else if index == FUNCTIONS && is_list(word) {
-            check_list(word)?;
+            check_functions(word)?;
             target.functions = Some(word);
         } else {
             break;
@@ -101,11 +101,11 @@ fn is_list(word: &str) -> bool {
 }
 
 /// Checks the items of a list of functions.
-fn check_list(list: &str) -> Result<(), Error> {
-    parse_functions::check_list(list, FUNCTIONS)?;
-    for (text, at) in function_list::split(list, FUNCTIONS) {
-        if CallItem::parse(text).is_none() {
-            let depth = at.skip("*".len());
+fn check_functions(list: &str) -> Result<(), Error> {
+    check_list(list, FUNCTIONS)?;
+    for item in function_list::items(list, FUNCTIONS) {
+        if CallItem::parse(&item).is_none() {
+            let depth = item.at.skip("*".len());
             return Err(Error::at(ErrorKind::BadCallDepth, depth, Errno::EINVAL));
         }
     }

@@ -12,6 +12,7 @@ use crate::{
 };
 
 use super::{
+    check_list::check_list,
     error::Error,
     name::{
         is_valid_event,
@@ -28,7 +29,6 @@ use super::{
         SOURCE,
         UNTIL, //
     },
-    parse_functions::check_list,
     words::{
         Position,
         Words, //
