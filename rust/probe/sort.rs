@@ -11,6 +11,24 @@ pub fn sort<T: Ord>(values: &mut [T]) {
     sort_by(values, |a, b| a < b);
 }
 
+/// Sorts a slice. Moves the different values to the front, each once, and returns their number.
+pub fn sort_unique<T: Ord + Copy>(values: &mut [T]) -> usize {
+    sort(values);
+    let mut count = 0usize;
+    let mut last = None;
+    for index in 0..values.len() {
+        let value = values.get(index).copied();
+        if value != last {
+            if let (Some(to), Some(value)) = (values.get_mut(count), value) {
+                *to = value;
+            }
+            count = count.saturating_add(1);
+            last = value;
+        }
+    }
+    count
+}
+
 /// Sorts a slice by a key.
 pub fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(values, |a, b| key(a) < key(b));

@@ -11,15 +11,18 @@ use ktrace::{
     callees,
     ftrace, //
 };
-use probe::command::{
-    self,
-    CallItem,
-    CallTreeTarget,
-    Position, //
-};
-use probe::error::{
-    Errno,
-    ErrorKind, //
+use probe::{
+    command::{
+        self,
+        CallItem,
+        CallTreeTarget,
+        Position, //
+    },
+    error::{
+        Errno,
+        ErrorKind, //
+    },
+    sort::sort_unique, //
 };
 
 use crate::{
@@ -87,13 +90,7 @@ impl CallFunctions {
 fn find_roots(target: &CallTreeTarget<'_>, excepted: &[usize]) -> Result<KVVec<usize>, Failure> {
     let mut roots = KVVec::new();
     if target.is_pattern() {
-        let name = CString::try_from_fmt(format_args!("{}", target.root))?;
-        match ftrace::sites(&name) {
-            Ok(found) => roots.extend_from_slice(&found, GFP_KERNEL)?,
-            // No function matches.
-            Err(EINVAL) => {}
-            Err(error) => return Err(error.into()),
-        }
+        roots = matching(target.root)?;
         sort(&mut roots);
         roots.retain(|root| !is_in(excepted, root));
         return match roots.is_empty() {
@@ -113,13 +110,9 @@ fn find_roots(target: &CallTreeTarget<'_>, excepted: &[usize]) -> Result<KVVec<u
 /// The call sites of the functions that the command excludes, sorted.
 fn find_excepted(target: &CallTreeTarget<'_>) -> Result<KVVec<usize>, Failure> {
     let mut excepted = KVVec::new();
-    for (item, at) in target.items() {
+    for (item, _) in target.items() {
         if let CallItem::Except(pattern) = item {
-            match add_matching(pattern, at, &mut excepted) {
-                // No function matches.
-                Err(Failure::Command(_)) => {}
-                result => result?,
-            }
+            excepted.extend_from_slice(&matching(pattern)?, GFP_KERNEL)?;
         }
     }
     sort(&mut excepted);
@@ -131,22 +124,24 @@ fn is_in(list: &[usize], address: &usize) -> bool {
     list.binary_search(address).is_ok()
 }
 
-/// Adds the call sites of the functions whose names match a pattern, which stands at `at`.
+/// The call sites of the functions whose names match a pattern.
+fn matching(pattern: &str) -> Result<KVVec<usize>> {
+    ftrace::sites(&CString::try_from_fmt(format_args!("{pattern}"))?)
+}
+
+/// Adds the call sites of the functions whose names match a pattern, which stands at `at`. At least
+/// one must match.
 fn add_matching(pattern: &str, at: Position, sites: &mut KVVec<usize>) -> Result<(), Failure> {
-    let pattern = CString::try_from_fmt(format_args!("{pattern}"))?;
-    match ftrace::sites(&pattern) {
-        Ok(found) => Ok(sites.extend_from_slice(&found, GFP_KERNEL)?),
-        Err(EINVAL) => {
-            let kind = ErrorKind::NoCallFunction;
-            Err(command::Error::at(kind, at, Errno::ENOENT).into())
-        }
-        Err(error) => Err(error.into()),
+    let found = matching(pattern)?;
+    if found.is_empty() {
+        let kind = ErrorKind::NoCallFunction;
+        return Err(command::Error::at(kind, at, Errno::ENOENT).into());
     }
+    Ok(sites.extend_from_slice(&found, GFP_KERNEL)?)
 }
 
 /// Sorts addresses, and removes duplicates.
 fn sort(addresses: &mut KVVec<usize>) {
-    probe::sort::sort(addresses);
-    let mut last = 0;
-    addresses.retain(|address| core::mem::replace(&mut last, *address) != *address);
+    let count = sort_unique(addresses);
+    addresses.truncate(count);
 }

@@ -330,20 +330,22 @@ pub(super) fn leave_out_used(sites: &mut KVVec<c_ulong>) -> Result {
 /// sites, which ftrace patches: [`Call::function`] is such an address. `*` matches all functions.
 /// Leaves out the functions that an [`fprobe`](crate::fprobe) with an exit handler cannot probe.
 ///
-/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EINVAL`
-/// if no function matches, `EFAULT` if the kernel's filters look unknown, `ENOMEM`.
+/// Only rkprobe uses this function. Other modules cannot use it. Process context; sleeps. `EFAULT`
+/// if the kernel's filters look unknown, `ENOMEM`.
 #[export_name = "ktrace_own_sites"]
 pub fn sites(pattern: &CStr) -> Result<KVVec<c_ulong>> {
-    let mut sites = match pattern.to_bytes() {
+    let selected = match pattern.to_bytes() {
         // SAFETY: The structure is valid and not registered.
-        b"*" => selected_by(|ops| unsafe { set_names(ops, pattern) })?,
-        _ => selected(Filter::Glob(pattern))?,
+        b"*" => selected_by(|ops| unsafe { set_names(ops, pattern) }),
+        _ => selected(Filter::Glob(pattern)),
+    };
+    let mut sites = match selected {
+        // No function matches.
+        Err(EINVAL) => return Ok(KVVec::new()),
+        sites => sites?,
     };
     leave_out_used(&mut sites)?;
-    match sites.is_empty() {
-        true => Err(EINVAL),
-        false => Ok(sites),
-    }
+    Ok(sites)
 }
 
 /// The call site of the function that begins at `address`: see [`sites`]. Process context; sleeps.

@@ -18,6 +18,8 @@ use kernel::{
     str::CStr, //
 };
 
+use probe::sort::sort_unique;
+
 use crate::{
     bindings,
     hit::glob,
@@ -98,9 +100,8 @@ pub fn matches(pattern: &CStr, name: &str) -> bool {
 
 /// Sorts numbers, and removes duplicates.
 pub(super) fn sort(numbers: &mut KVVec<usize>) {
-    probe::sort::sort(numbers);
-    let mut last = 0;
-    numbers.retain(|number| core::mem::replace(&mut last, *number) != *number);
+    let count = sort_unique(numbers);
+    numbers.truncate(count);
 }
 
 /// The maximum number of symbols that match a pattern. ktrace asks ftrace about each symbol, which
@@ -180,19 +181,12 @@ fn find_in_ftrace(patterns: &[&CStr]) -> Result<KVVec<usize>> {
     let mut sites = KVVec::new();
     for pattern in patterns {
         // A name without wildcards can be one that ftrace does not know.
-        let named = match symbol::address_of(pattern) {
-            Ok(address) => ftrace::selected(Filter::Addresses(&[address])),
-            Err(ENOMEM) => Err(ENOMEM),
-            Err(_) => Err(EINVAL),
-        };
-        for found in [named, ftrace::sites(pattern)] {
-            match found {
-                Ok(found) => sites.extend_from_slice(&found, GFP_KERNEL)?,
-                // No function matches.
-                Err(EINVAL) => {}
-                Err(error) => return Err(error),
-            }
+        match symbol::address_of(pattern).and_then(ftrace::site_of) {
+            Ok(site) => sites.push(site, GFP_KERNEL)?,
+            Err(error) if error == ENOMEM || error == EFAULT => return Err(error),
+            Err(_) => {}
         }
+        sites.extend_from_slice(&ftrace::sites(pattern)?, GFP_KERNEL)?;
     }
     sort(&mut sites);
     Ok(sites)
@@ -243,14 +237,6 @@ fn are_used(functions: &Functions<'_>) -> Result<bool> {
     })
 }
 
-/// Refuses functions that fprobe must not get, with `ENOENT`. `ENOMEM`.
-fn check(functions: &Functions<'_>) -> Result {
-    match are_in_going(functions) || are_used(functions)? {
-        true => Err(ENOENT),
-        false => Ok(()),
-    }
-}
-
 /// Registers an fprobe of the kernel on the functions. Context and errors are those of
 /// [`Fprobe::new`](super::Fprobe::new).
 ///
@@ -262,7 +248,9 @@ pub(super) unsafe fn register(
     fprobe: *mut bindings::fprobe,
     functions: &Functions<'_>,
 ) -> Result {
-    check(functions)?;
+    if are_in_going(functions) || are_used(functions)? {
+        return Err(ENOENT);
+    }
     match functions {
         Functions::Globs([pattern], []) => {
             let used = HAS_USED_BY_FPROBE.then_some(USED_BY_FPROBE);
@@ -274,7 +262,9 @@ pub(super) unsafe fn register(
         // The kernel takes one pattern, and one to leave out.
         Functions::Globs(with, without) => {
             let sites = find_sites(with, without)?;
-            check(&Functions::Addresses(&sites))?;
+            if are_in_going(&Functions::Addresses(&sites)) {
+                return Err(ENOENT);
+            }
             // SAFETY: The requirements are the same.
             unsafe { register_at(fprobe, &sites) }
         }

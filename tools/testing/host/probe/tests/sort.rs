@@ -4,7 +4,8 @@
 
 use probe::sort::{
     sort,
-    sort_by_key, //
+    sort_by_key,
+    sort_unique, //
 };
 use proptest::prelude::*;
 
@@ -18,6 +19,16 @@ proptest! {
         let mut expected = values;
         expected.sort_unstable();
         prop_assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn different_numbers_come_first_each_once(
+        values in prop::collection::vec(0u16..300, 0..500),
+    ) {
+        let mut sorted = values.clone();
+        let count = sort_unique(&mut sorted);
+        let expected: std::collections::BTreeSet<u16> = values.into_iter().collect();
+        prop_assert!(sorted[..count].iter().eq(&expected));
     }
 
     #[test]
