@@ -67,7 +67,8 @@ pub(crate) struct ResolvedTarget<'a> {
 pub(crate) enum TypeSource<'a> {
     /// The target has no variables with types.
     None,
-    /// The function `NAME` or `MODULE:NAME`, or a pattern, which no function has as its name.
+    /// The function `NAME` or `MODULE:NAME`, or a list or a pattern, which no function has as its
+    /// name.
     Function(&'a str),
     /// The tracepoint with this name.
     Tracepoint(&'a str),

@@ -126,9 +126,8 @@ impl Functions<'_> {
 
 /// Checks that the kernel can probe a function whose name matches the pattern.
 ///
-/// The kernel compares all symbols with a pattern. Most often, the kernel can probe the
-/// function with this name, or a function in BTF that matches. Then this comparison is not
-/// necessary.
+/// The kernel compares all symbols with a pattern. Most often, the kernel can probe the function
+/// with this name, or a function in BTF that matches. Then this comparison is not necessary.
 ///
 /// C: `fprobe_count_ips_from_filter()`.
 fn check(pattern: &str) -> Result {
@@ -155,8 +154,7 @@ fn check(pattern: &str) -> Result {
                 let matching = kernel
                     .functions_from(prefix)
                     .filter(|name| fprobe::matches(&text, name));
-                // If the kernel can probe none of eight functions, it can hardly probe any
-                // other.
+                // If the kernel can probe none of eight functions, it can hardly probe any other.
                 let mut verdicts = matching.take(8).map(can_be_probed);
                 let first = verdicts.find(|verdict| *verdict != Ok(false));
                 first.unwrap_or(Ok(false))?

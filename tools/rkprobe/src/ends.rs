@@ -12,7 +12,7 @@ use crate::{
     objects, //
 };
 
-/// Where an object is, at one end of its time, of its life or of a reference to it.
+/// One end of an object's time, of its life or of a reference to it: where the object is then.
 pub enum End<'a> {
     /// A function that receives or returns it, and the fetch argument that has it.
     Function(&'a str, String),

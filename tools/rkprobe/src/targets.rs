@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `f` probes for the functions that the user chooses: names and patterns without a module, a probe for each.
+//! The targets of `f` probes for the functions that the user chooses: a name or a pattern each, without a module.
 
 use std::collections::{
     BTreeSet,
@@ -66,7 +66,7 @@ impl Targets {
 }
 
 impl Functions {
-    /// What the probes of `f` are on, which takes no module.
+    /// The targets of `f` probes for a list. Such a target has no module.
     pub fn targets(&self, text: &str) -> Result<Targets> {
         if self.awaited(text).is_some() {
             return Ok(Targets::all(vec![text.into()]));
