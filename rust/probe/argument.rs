@@ -17,6 +17,7 @@ use crate::{
     types::{
         FetchType,
         Space,
+        Style,
         Width, //
     },
 };
@@ -51,6 +52,16 @@ impl Argument<'static> {
             ty,
             count: None,
         }
+    }
+
+    /// An argument that no command contains, whose value is a number.
+    pub(crate) const fn own_number(
+        name: &'static str,
+        base: Base<'static>,
+        width: Width,
+        style: Style,
+    ) -> Self {
+        Self::own(name, base, FetchType::Number(width, style))
     }
 }
 

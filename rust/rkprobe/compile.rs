@@ -84,6 +84,18 @@ pub(crate) struct Clauses<'a> {
     condition: WrittenCondition<'a>,
 }
 
+impl<'a> Clauses<'a> {
+    /// Parses the clauses of a command. `ENOMEM`, and the errors of the clauses.
+    #[inline(never)]
+    fn parse(command: &Command<'a>) -> Result<KBox<Self>, Failure> {
+        let clauses = Self {
+            by: WrittenBy::parse(command)?,
+            condition: WrittenCondition::parse(command)?,
+        };
+        Ok(KBox::new(clauses, GFP_KERNEL)?)
+    }
+}
+
 /// Parses the arguments and the clauses of a command, finds their types at its target, and calls
 /// `f` with them.
 ///
@@ -95,11 +107,8 @@ pub(crate) fn with_written<R>(
     f: impl FnOnce(&[WrittenArgument<'_>], &Clauses<'_>, &Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let written = parse_arguments(command)?;
-    let clauses = Clauses {
-        by: WrittenBy::parse(command)?,
-        condition: WrittenCondition::parse(command)?,
-    };
-    let Clauses { by, condition } = &clauses;
+    let clauses = Clauses::parse(command)?;
+    let Clauses { by, condition } = &*clauses;
     let operands = [&written, &by.keys, &by.fields, &condition.operands];
     with_types(&operands.map(|list| list.as_slice()), target, |types| {
         f(&written, &clauses, types)
@@ -121,29 +130,18 @@ fn resolve_arguments<'c>(
     written: &'c [WrittenArgument<'c>],
     context: ParseContext<'c>,
 ) -> Result<KVVec<Argument<'c>>, Failure> {
-    let mut resolved = own_arguments(command)?;
-    let own = resolved.len();
+    let own = command.own_arguments();
+    let mut resolved = KVVec::new();
+    resolved.extend_from_slice(own, GFP_KERNEL)?;
     let arguments = command.resolve(written, context, arch::current::register)?;
     for (argument, written) in arguments.zip(written) {
         let argument = argument?;
-        let mut own = resolved.iter().take(own);
-        if own.any(|own| own.name.is_same(argument.name)) {
+        if own.iter().any(|own| own.name.is_same(argument.name)) {
             return Err(written.error(ErrorKind::UsedArgName, Errno::EINVAL).into());
         }
         resolved.push(argument, GFP_KERNEL)?;
     }
     Ok(resolved)
-}
-
-/// The arguments that each probe of the command's kind has of its own. `ENOMEM`.
-#[inline(never)]
-fn own_arguments<'c>(command: &Command<'_>) -> Result<KVVec<Argument<'c>>> {
-    // The iterator is large, so `collect` would take 1,600 bytes more of the stack.
-    let mut own = KVVec::new();
-    for argument in command.own_arguments() {
-        own.push(argument, GFP_KERNEL)?;
-    }
-    Ok(own)
 }
 
 /// The arguments and the clauses of a command, resolved.

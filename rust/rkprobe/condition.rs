@@ -63,12 +63,12 @@ impl<'a> WrittenCondition<'a> {
     /// Parses the condition of a command. `ENOMEM`, and the errors of the condition.
     #[inline(never)]
     pub(crate) fn parse(command: &Command<'a>) -> Result<Self, Failure> {
-        let Some(condition) = command.condition()? else {
+        let Some(condition) = parse(command)? else {
             return Ok(Self::default());
         };
         Ok(Self {
             operands: collect(condition.operands())?,
-            condition: Some(KBox::new(condition, GFP_KERNEL)?),
+            condition: Some(condition),
         })
     }
 
@@ -92,6 +92,14 @@ impl<'a> WrittenCondition<'a> {
         }
         Ok(comparisons)
     }
+}
+
+/// Parses the condition of a command, if it has one.
+#[inline(never)]
+fn parse<'a>(command: &Command<'a>) -> Result<Option<KBox<command::Condition<'a>>>, Failure> {
+    let condition = command.condition()?;
+    let boxed = condition.map(|condition| KBox::new(condition, GFP_KERNEL));
+    Ok(boxed.transpose()?)
 }
 
 /// Gives the buffer that all events share. `ENOMEM`.

@@ -62,7 +62,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct WrittenBy<'a> {
     /// `None` if the command makes records.
-    by: Option<KBox<By<'a>>>,
+    by: Option<By<'a>>,
     pub(crate) keys: KVVec<WrittenArgument<'a>>,
     pub(crate) fields: KVVec<WrittenArgument<'a>>,
 }
@@ -77,13 +77,12 @@ impl<'a> WrittenBy<'a> {
         Ok(Self {
             keys: collect(by.key_operands())?,
             fields: collect(by.field_operands())?,
-            by: Some(KBox::new(by, GFP_KERNEL)?),
+            by: Some(by),
         })
     }
 
     /// Resolves the keys and the fields. `arguments` are the arguments of the command. `None` if
     /// the command makes records.
-    #[inline(never)]
     pub(crate) fn resolve<'c>(
         &'c self,
         command: &'c Command<'c>,
@@ -93,17 +92,42 @@ impl<'a> WrittenBy<'a> {
         let Some(by) = &self.by else {
             return Ok(None);
         };
-        let register = arch::current::register;
-        let (mut keys, mut values) = (KVVec::new(), KVVec::new());
-        for key in command.resolve_keys(by, &self.keys, arguments, context, register) {
-            keys.push(key?, GFP_KERNEL)?;
-        }
-        for value in command.resolve_values(by, &self.fields, arguments, context, register) {
-            values.push(value?, GFP_KERNEL)?;
-        }
-        let size = by.size();
-        Ok(Some(KeysAndValues { keys, values, size }))
+        Ok(Some(KeysAndValues {
+            keys: resolve_keys(command, by, &self.keys, arguments, context)?,
+            values: resolve_values(command, by, &self.fields, arguments, context)?,
+            size: by.size(),
+        }))
     }
+}
+
+#[inline(never)]
+fn resolve_keys<'c>(
+    command: &'c Command<'c>,
+    by: &'c By<'c>,
+    operands: &'c [WrittenArgument<'c>],
+    arguments: &'c [WrittenArgument<'c>],
+    context: ParseContext<'c>,
+) -> Result<KVVec<Key<'c>>, Failure> {
+    let (register, mut keys) = (arch::current::register, KVVec::new());
+    for key in command.resolve_keys(by, operands, arguments, context, register) {
+        keys.push(key?, GFP_KERNEL)?;
+    }
+    Ok(keys)
+}
+
+#[inline(never)]
+fn resolve_values<'c>(
+    command: &'c Command<'c>,
+    by: &'c By<'c>,
+    operands: &'c [WrittenArgument<'c>],
+    arguments: &'c [WrittenArgument<'c>],
+    context: ParseContext<'c>,
+) -> Result<KVVec<Value<'c>>, Failure> {
+    let (register, mut values) = (arch::current::register, KVVec::new());
+    for value in command.resolve_values(by, operands, arguments, context, register) {
+        values.push(value?, GFP_KERNEL)?;
+    }
+    Ok(values)
 }
 
 /// The resolved keys and values of an event.

@@ -38,9 +38,13 @@ use crate::{
 pub(crate) fn create(command: &Command<'_>) -> Result<(), Failure> {
     match command.target {
         Target::Object(target) => create_object(command, target),
-        _ => {
-            let command = kinds::with(command.target, |kind| kind.complete(command))?;
-            create_with(&command, None)
-        }
+        _ => create_with(&*complete(command)?, None),
     }
+}
+
+/// Completes a command by what the kernel knows about its target.
+#[inline(never)]
+fn complete<'a>(command: &Command<'a>) -> Result<KBox<Command<'a>>, Failure> {
+    let command = kinds::with(command.target, |kind| kind.complete(command))?;
+    Ok(KBox::new(command, GFP_KERNEL)?)
 }

@@ -33,6 +33,7 @@ use crate::{
     action::Purpose,
     compile::{
         with_written,
+        Clauses,
         Resolved, //
     },
     failure::Failure,
@@ -54,7 +55,8 @@ use crate::{
     registry,
     resolve::{
         vmlinux,
-        with_types, //
+        with_types,
+        Types, //
     },
     spec::{
         self,
@@ -202,6 +204,7 @@ impl<'a> SourceField<'a> {
     }
 
     /// The name of the structure that the field points to, if BTF knows it.
+    #[inline(never)]
     fn structure(&self) -> Result<Option<CString>, Failure> {
         for probe in &self.probes {
             let command = probe.command();
@@ -237,12 +240,17 @@ impl<'a> SourceField<'a> {
         };
         let purpose = Purpose::Feed(feed, registry::string_buffer()?);
         for probe in &self.probes {
-            // The event has the field.
-            self.argument(&probe.command())?;
+            self.check_field(probe)?;
             let feed = self.feed(probe, &purpose);
             feeds.push(feed.map_err(|failure| self.failure(failure))?, GFP_KERNEL)?;
         }
         Ok(())
+    }
+
+    /// Checks that a probe of the event has the field.
+    #[inline(never)]
+    fn check_field(&self, probe: &Spec) -> Result<(), Failure> {
+        self.argument(&probe.command()).map(drop)
     }
 
     /// Creates a probe like `probe`, for another purpose.
@@ -251,17 +259,30 @@ impl<'a> SourceField<'a> {
         let command = probe.command();
         let target = kinds::with(command.target, |kind| kind.resolve(&command))?;
         with_written(&command, &target, |written, clauses, types| {
-            let resolved = Resolved::new(&command, written, clauses, types.context)?;
-            let resolved = resolved.only_for(purpose);
-            if !resolved.are_for(purpose) {
-                return Err(self.error(ErrorKind::BadObjectField).into());
-            }
             let new = NewHook {
                 command: &command,
-                resolved,
+                resolved: self.resolve_for(&command, written, clauses, types, purpose)?,
                 source: types.source,
             };
             new.hook(spec::try_clone(probe)?, purpose)
         })
+    }
+
+    /// Resolves what a purpose needs of a probe of the event.
+    #[inline(never)]
+    fn resolve_for<'p>(
+        &self,
+        command: &'p Command<'p>,
+        written: &'p [WrittenArgument<'p>],
+        clauses: &'p Clauses<'p>,
+        types: &Types<'p>,
+        purpose: &Purpose,
+    ) -> Result<Resolved<'p>, Failure> {
+        let resolved = Resolved::new(command, written, clauses, types.context)?;
+        let resolved = resolved.only_for(purpose);
+        match resolved.are_for(purpose) {
+            true => Ok(resolved),
+            false => Err(self.error(ErrorKind::BadObjectField).into()),
+        }
     }
 }

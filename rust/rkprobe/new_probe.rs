@@ -46,6 +46,7 @@ use crate::{
     event::Probe,
     failure::Failure,
     hook::Hook,
+    kind::Start,
     kinds,
     object_probe::NewObjectProbe,
     reader,
@@ -96,10 +97,21 @@ fn create_typed(
     let create = |written: &[WrittenArgument<'_>]| {
         create_resolved(command, written, clauses, name, types, object)
     };
-    match Expansion::new(written, types.context, FILE_OFFSETS)? {
+    match expand(written, types)? {
         None => create(written),
         Some(expansion) => create_expanded(&expansion, name, create),
     }
+}
+
+/// The expansion of the arguments, if an argument has one.
+#[inline(never)]
+fn expand<'a>(
+    written: &'a [WrittenArgument<'a>],
+    types: &Types<'a>,
+) -> Result<Option<KBox<Expansion<'a>>>, Failure> {
+    let expansion = Expansion::new(written, types.context, FILE_OFFSETS)?;
+    let boxed = expansion.map(|expansion| KBox::new(expansion, GFP_KERNEL));
+    Ok(boxed.transpose()?)
 }
 
 /// Creates a probe whose arguments have expansions.
@@ -159,6 +171,7 @@ fn parse_expanded<'a>(
 }
 
 /// Logs which members each `FETCH->*` leaves out, and why.
+#[inline(never)]
 fn log_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
     let (mut no_scalars, mut too_long, mut no_room) = (KVec::new(), KVec::new(), KVec::new());
     let mut result = Ok(());
@@ -210,6 +223,15 @@ impl fmt::Display for Omission<'_> {
     }
 }
 
+/// The name of a new event. The outer error is `ENOMEM` or one of the group, and the inner one is
+/// that of [`NewName::new`].
+#[inline(never)]
+fn new_name(spec: &Spec) -> Result<Result<NewName>> {
+    let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
+    let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
+    Ok(NewName::new(registry::group(&group)?, name))
+}
+
 /// A probe whose command was read without an error.
 struct NewProbe<'a> {
     hook: NewHook<'a>,
@@ -233,10 +255,18 @@ impl NewHook<'_> {
     pub(crate) fn hook(&self, spec: Spec, purpose: &Purpose) -> Result<Hook, Failure> {
         let (kind, strings) = (self.command.kind, registry::string_buffer);
         let compiled = Compiled::new(kind, &self.resolved, self.source, strings, None);
-        let start = kinds::with(self.command.target, |kind| {
+        Ok(Hook::new(spec, self.start(compiled, purpose)?, purpose)?)
+    }
+
+    #[inline(never)]
+    fn start(
+        &self,
+        compiled: Result<Compiled, Failure>,
+        purpose: &Purpose,
+    ) -> Result<Start, Failure> {
+        kinds::with(self.command.target, |kind| {
             kind.start(self.command, compiled, purpose)
-        })?;
-        Ok(Hook::new(spec, start, purpose)?)
+        })
     }
 }
 
@@ -274,9 +304,11 @@ impl NewProbe<'_> {
     }
 
     /// Lays out the fields of the event.
-    fn schema(&self) -> Result<Schema> {
+    #[inline(never)]
+    fn schema(&self) -> Result<KBox<Schema>> {
         let attached = kinds::with(self.hook.command.target, |kind| kind.attached())?;
-        let mut schema = Schema::new(self.hook.command.kind, attached)?;
+        let schema = Schema::new(self.hook.command.kind, attached)?;
+        let mut schema = KBox::new(schema, GFP_KERNEL)?;
         for argument in &self.hook.resolved.arguments {
             schema.add(argument)?;
         }
@@ -284,28 +316,33 @@ impl NewProbe<'_> {
     }
 
     #[inline(never)]
-    fn add_to_event(&self, schema: Schema) -> Result<(), Failure> {
+    fn add_to_event(&self, schema: KBox<Schema>) -> Result<(), Failure> {
         loop {
             let spec = spec::new(self.hook.command, self.written, self.name)?;
-            let existing = registry::with_event(spec.group(), spec.event(), |records, probes| {
-                self.check_siblings(records, probes, &spec, &schema)?;
-                Ok::<_, Failure>(records.clone())
-            });
-            let Some(existing) = existing else {
+            let Some(existing) = self.find_existing(&spec, &schema) else {
                 return self.create_event(spec, schema);
             };
-            let probe = self.make_probe(spec, existing?)?;
             // If the event was removed meanwhile, try again.
-            if registry::append(probe)? {
+            if registry::append(self.make_probe(spec, existing?)?)? {
                 return Ok(());
             }
         }
+    }
+
+    /// The records of the probe's event, if it exists. Checks that it can have this probe.
+    #[inline(never)]
+    fn find_existing(&self, spec: &Spec, schema: &Schema) -> Option<Result<Arc<Records>, Failure>> {
+        registry::with_event(spec.group(), spec.event(), |records, probes| {
+            self.check_siblings(records, probes, spec, schema)?;
+            Ok(records.clone())
+        })
     }
 
     /// Checks whether an event can have this probe, too. The probe must have the kind and the
     /// fields of the other probes, and differ from each of them.
     ///
     /// C: `append_trace_kprobe()`, `append_trace_fprobe_event()`.
+    #[inline(never)]
     fn check_siblings<'p>(
         &self,
         records: &Records,
@@ -337,14 +374,23 @@ impl NewProbe<'_> {
         Ok(())
     }
 
-    fn create_event(&self, spec: Spec, mut schema: Schema) -> Result<(), Failure> {
-        let group = CString::try_from_fmt(format_args!("{}", spec.group()))?;
-        let name = CString::try_from_fmt(format_args!("{}", spec.event()))?;
+    #[inline(never)]
+    fn create_event(&self, spec: Spec, mut schema: KBox<Schema>) -> Result<(), Failure> {
         schema.define()?;
-        let name = NewName::new(registry::group(&group)?, name);
+        let name = new_name(&spec)?;
         if matches!(name, Err(EEXIST)) {
             return Err(command::Error::at_command(ErrorKind::EventExist, Errno::EEXIST).into());
         }
+        let records = self.new_records(&spec, schema)?;
+        let probe = self.make_probe(spec, records.clone())?;
+        // The kernel reports an error of the target before one of the name that comes from it.
+        registry::create(name?, records, probe)?;
+        Ok(())
+    }
+
+    /// The records of a new event.
+    #[inline(never)]
+    fn new_records(&self, spec: &Spec, mut schema: KBox<Schema>) -> Result<Arc<Records>, Failure> {
         let compares = kinds::with(self.hook.command.target, |kind| kind.compares_records());
         if schema.layout().is_dynamic() || compares {
             schema.set_strings(registry::string_buffer()?)?;
@@ -354,23 +400,24 @@ impl NewProbe<'_> {
         }
         let records = Records {
             sink: Sink::new(),
-            schema,
+            schema: KBox::into_inner(schema),
             state: EventState::new(spec.group(), spec.event()),
         };
-        let records = Arc::new(records, GFP_KERNEL)?;
-        let probe = self.make_probe(spec, records.clone())?;
-        // The kernel reports an error of the target before one of the name that comes from it.
-        registry::create(name?, records, probe)?;
-        Ok(())
+        Ok(Arc::new(records, GFP_KERNEL)?)
     }
 
     /// Creates the probe. Registers it, unless it is registered each time that its event is
     /// enabled.
     #[inline(never)]
     fn make_probe(&self, spec: Spec, records: Arc<Records>) -> Result<Probe, Failure> {
+        let purpose = match self.object {
+            None => Purpose::Record(records.clone()),
+            Some(object) => object.purpose(records.clone()),
+        };
+        let hook = self.hook.hook(spec, &purpose)?;
         let hook = match self.object {
-            None => self.hook.hook(spec, &Purpose::Record(records.clone()))?,
-            Some(object) => object.hook(self.hook.hook(spec, &object.purpose(records.clone()))?)?,
+            None => hook,
+            Some(object) => object.hook(hook)?,
         };
         Ok(Probe::new(records, hook)?)
     }

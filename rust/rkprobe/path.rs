@@ -12,6 +12,7 @@ use core::{
 use kernel::{
     cpu,
     prelude::*,
+    str::CString,
     sync::{
         atomic::{
             Atomic,
@@ -83,6 +84,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Without calls. `calls` is the number that can be in progress. `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn new(calls: Option<NonZero<u16>>) -> Result<Self> {
         let calls = calls.map_or(CALLS, NonZero::get);
         let count = calls.into();
@@ -102,9 +104,9 @@ impl Paths {
 
     /// Sets the blocks of the function, once. Takes the route from the probes. Process context.
     pub(crate) fn set_blocks<P>(&self, probes: &mut BlockProbes<P>) -> Result {
-        let entry = probes.entry();
+        let function = NamedFunction::of(probes.entry())?;
         let blocks = { probes.blocks().iter().enumerate() }
-            .map(|(index, (block, _))| visit(entry, index, block));
+            .map(|(index, (block, _))| function.visit(index, block));
         let visits = collect(blocks)?;
         let route = probes.take_route();
         let is_first = self.blocks.populate(NamedBlocks { visits, route });
@@ -158,29 +160,48 @@ struct NamedBlocks {
     route: OwnedRoute,
 }
 
-/// The block with this index of the function with this entry, as paths show it: by its offset,
-/// after the part of its symbol that the function's symbol does not have, such as `.cold`.
-#[inline(never)]
-fn visit(entry: usize, index: usize, block: &Block) -> Visit {
-    let mut buffer = [0; symbol::LEN];
-    let whole = symbol::location(entry, &mut buffer);
-    let mut buffer = [0; symbol::LEN];
-    let location = symbol::location(block.address as usize, &mut buffer);
-    let part = match (&whole, &location) {
-        (Some(whole), Some(location)) => location.name.strip_prefix(whole.name),
-        _ => None,
-    };
-    let start = entry.wrapping_sub(whole.as_ref().map_or(0, |whole| whole.offset));
-    let from_start = block.address.wrapping_sub(start as u64) as i64;
-    let name = match (part, &location) {
-        (Some(part), Some(location)) => {
-            Name::of_block(index == 0, part, location.offset as u64, from_start)
+/// A function whose blocks get names.
+struct NamedFunction {
+    start: usize,
+    /// The name of its symbol, if it has one.
+    name: Option<CString>,
+}
+
+impl NamedFunction {
+    /// The function with this entry. `ENOMEM`.
+    #[inline(never)]
+    fn of(entry: usize) -> Result<Self> {
+        let mut buffer = [0; symbol::LEN];
+        let location = symbol::location(entry, &mut buffer);
+        let copy = |name| CString::try_from_fmt(format_args!("{name}"));
+        Ok(Self {
+            start: entry.wrapping_sub(location.as_ref().map_or(0, |location| location.offset)),
+            name: location.map(|location| copy(location.name)).transpose()?,
+        })
+    }
+
+    /// The block with this index, as paths show it: by its offset, after the part of its symbol
+    /// that the function's symbol does not have, such as `.cold`.
+    #[inline(never)]
+    fn visit(&self, index: usize, block: &Block) -> Visit {
+        let mut buffer = [0; symbol::LEN];
+        let location = symbol::location(block.address as usize, &mut buffer);
+        let whole = self.name.as_ref().and_then(|name| name.to_str().ok());
+        let part = match (whole, &location) {
+            (Some(whole), Some(location)) => location.name.strip_prefix(whole),
+            _ => None,
+        };
+        let from_start = block.address.wrapping_sub(self.start as u64) as i64;
+        let name = match (part, &location) {
+            (Some(part), Some(location)) => {
+                Name::of_block(index == 0, part, location.offset as u64, from_start)
+            }
+            _ => Name::from_start(index == 0, from_start),
+        };
+        Visit {
+            last: block.last,
+            name,
         }
-        _ => Name::from_start(index == 0, from_start),
-    };
-    Visit {
-        last: block.last,
-        name,
     }
 }
 

@@ -170,6 +170,7 @@ pub(crate) fn string_buffer() -> Result<Arc<StringBuffer>> {
 const REMOVALS: usize = 100;
 
 /// Adds an event with its first probe, or fails and changes nothing.
+#[inline(never)]
 pub(crate) fn create(name: NewName, records: Arc<Records>, probe: Probe) -> Result {
     limit_retired();
     let output = EventMutex::with(|token| {
@@ -209,6 +210,7 @@ pub(crate) fn create(name: NewName, records: Arc<Records>, probe: Probe) -> Resu
 }
 
 /// Adds a probe to its event, or fails and changes nothing. Returns false if the event was removed.
+#[inline(never)]
 pub(crate) fn append(mut probe: Probe) -> Result<bool> {
     EventMutex::with(|token| {
         let mut registry = REGISTRY.lock();

@@ -106,25 +106,9 @@ pub(crate) fn with_types<R>(
     f: impl FnOnce(&Types<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let read = ReadTypes::of(&target.types, written)?;
-    let kernel = read.kernel.as_ref().map(|object| object.btf(None));
-    let kernel = kernel.transpose()?;
-    let mut modules = KVec::new();
-    for object in &read.modules {
-        modules.push(object.btf(kernel.as_ref())?, GFP_KERNEL)?;
-    }
-    let types = match &target.types {
-        TypeSource::Event(event) => TypeInfo::Event(event, kernel),
-        _ => read.type_info(kernel.as_ref())?,
-    };
-    f(&Types {
-        context: ParseContext {
-            point: target.point,
-            types,
-            modules: &modules,
-        },
-        source: read.source(),
-        kernel,
-    })
+    let kernel = read.kernel_btf()?;
+    let modules = read.module_btfs(kernel.as_ref())?;
+    f(&read.types(target, kernel.as_ref(), &modules)?)
 }
 
 /// The BTF that [`Types`] borrows.
@@ -169,9 +153,9 @@ pub(crate) enum Source<'a> {
 impl ReadTypes {
     /// Finds and reads the types. Fails with `ENOMEM`.
     #[inline(never)]
-    fn of(source: &TypeSource<'_>, written: &[&[WrittenArgument<'_>]]) -> Result<Self> {
+    fn of(source: &TypeSource<'_>, written: &[&[WrittenArgument<'_>]]) -> Result<KBox<Self>> {
         let written = written.iter().copied().flatten();
-        let mut this = Self {
+        let this = Self {
             are_needed: matches!(source, TypeSource::Structure(_))
                 || written.clone().any(WrittenArgument::needs_types),
             kernel: None,
@@ -179,6 +163,7 @@ impl ReadTypes {
             function: FunctionTypes::None,
             modules: KVec::new(),
         };
+        let mut this = KBox::new(this, GFP_KERNEL)?;
         if !this.are_needed {
             return Ok(this);
         }
@@ -209,7 +194,48 @@ impl ReadTypes {
         Ok(this)
     }
 
+    /// The types of the kernel, if the arguments need them.
+    #[inline(never)]
+    fn kernel_btf(&self) -> Result<Option<Btf<'_>>> {
+        let btf = self.kernel.as_ref().map(|object| object.btf(None));
+        btf.transpose()
+    }
+
+    /// The types of the modules with the structures of typecasts.
+    #[inline(never)]
+    fn module_btfs<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<KVec<Btf<'s>>> {
+        let mut modules = KVec::new();
+        for object in &self.modules {
+            modules.push(object.btf(kernel)?, GFP_KERNEL)?;
+        }
+        Ok(modules)
+    }
+
+    /// The types for the arguments at a target.
+    #[inline(never)]
+    fn types<'s>(
+        &'s self,
+        target: &'s ResolvedTarget<'_>,
+        kernel: Option<&'s Btf<'s>>,
+        modules: &'s [Btf<'s>],
+    ) -> Result<Types<'s>> {
+        let types = match &target.types {
+            TypeSource::Event(event) => TypeInfo::Event(event, kernel.copied()),
+            _ => self.type_info(kernel)?,
+        };
+        Ok(Types {
+            context: ParseContext {
+                point: target.point,
+                types,
+                modules,
+            },
+            source: self.source(),
+            kernel: kernel.copied(),
+        })
+    }
+
     /// Whether the BTF that this type has read so far contains a structure with this name.
+    #[inline(never)]
     fn has_structure(&self, name: &str, kernel: &Btf<'_>) -> Result<bool> {
         if kernel.find(name, TypeKind::Struct).is_some() {
             return Ok(true);
@@ -231,6 +257,7 @@ impl ReadTypes {
     }
 
     /// The types of the variables. `kernel` is the kernel's BTF.
+    #[inline(never)]
     fn type_info<'s>(&'s self, kernel: Option<&'s Btf<'s>>) -> Result<TypeInfo<'s>> {
         let kernel = match kernel {
             Some(kernel) if self.are_needed => kernel,
@@ -285,6 +312,7 @@ pub(crate) fn vmlinux() -> Result<Option<Arc<Object>>> {
 
 impl FunctionTypes {
     /// Finds the function `NAME` or `MODULE:NAME`.
+    #[inline(never)]
     fn find(symbol: CString, kernel: &Btf<'_>) -> Result<Self> {
         let name = symbol.to_str()?;
         let mut buffer = [0; symbol::LEN];

@@ -186,6 +186,7 @@ impl Schema {
     }
 
     /// Creates the kernel's definition of the event, after all arguments were added. `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn define(&mut self) -> Result {
         if self.fields().len() == 0 {
             return Ok(());

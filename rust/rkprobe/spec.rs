@@ -98,6 +98,7 @@ impl fmt::Write for ShortText {
 }
 
 /// Creates the value of a command with the arguments `written`. `ENOMEM`.
+#[inline(never)]
 pub(crate) fn new(
     command: &Command<'_>,
     written: &[WrittenArgument<'_>],

@@ -225,6 +225,7 @@ struct FunctionName {
 }
 
 impl FunctionName {
+    #[inline(never)]
     fn of(address: usize) -> Result<Self> {
         let mut buffer = [0; symbol::LEN];
         let location = symbol::location(address, &mut buffer).ok_or(ENOENT)?;
@@ -250,6 +251,7 @@ impl FunctionName {
 
     /// Whether `location` is a part of this function. The name of a part starts with the name of
     /// the function or with another name of the same function.
+    #[inline(never)]
     fn has_part(&self, location: symbol::Location<'_>) -> bool {
         let Some((whole, _)) = location.name.split_once(".cold") else {
             return false;

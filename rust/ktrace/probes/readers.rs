@@ -17,10 +17,12 @@ const READERS: [&str; 4] = [
 /// The kernel dies if such a load, under the breakpoint of a nested kprobe, hits a probe whose
 /// handler also reads memory, such as one of the page fault: see `BUG()` in `reenter_kprobe()`. At
 /// the entry, ftrace calls the handler, and no instruction runs under a breakpoint.
-#[inline(never)]
 pub(crate) fn contain(address: usize) -> bool {
+    is_reader(address) && symbol::is_entry(address) == Some(false)
+}
+
+#[inline(never)]
+fn is_reader(address: usize) -> bool {
     let mut buffer = [0; symbol::LEN];
-    let is_reader = symbol::location(address, &mut buffer)
-        .is_some_and(|location| READERS.contains(&location.name));
-    is_reader && symbol::is_entry(address) == Some(false)
+    symbol::location(address, &mut buffer).is_some_and(|location| READERS.contains(&location.name))
 }

@@ -144,6 +144,8 @@ pub fn location(address: usize, buffer: &mut [u8; LEN]) -> Option<Location<'_>> 
 
 /// The start and the size in bytes of the symbol that contains `address`, if there is one. Any
 /// context.
+// The buffer must not be in the caller's frame, because the caller can call deeper.
+#[inline(never)]
 pub fn extent(address: usize) -> Option<(usize, usize)> {
     let mut buffer = [0; LEN];
     let location = location(address, &mut buffer)?;
@@ -170,6 +172,7 @@ pub fn is_entry(address: usize) -> Option<bool> {
 }
 
 /// Whether `address` is in a module. Any context.
+#[inline(never)]
 pub fn is_in_module(address: usize) -> bool {
     module_of(address, &mut [0; LEN]).is_some()
 }

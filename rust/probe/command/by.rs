@@ -8,7 +8,10 @@
 //!
 //! C: `parse_hist_trigger_attrs()` and `parse_field()` in `kernel/trace/trace_events_hist.c`.
 
-use core::num::NonZeroU64;
+use core::{
+    iter,
+    num::NonZeroU64, //
+};
 
 use crate::{
     count_value::Operation,
@@ -86,63 +89,61 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A list of items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Items<'a, const N: usize> {
-    items: [Item<'a>; N],
-    len: usize,
+/// A list of items. It keeps only the text, because the kernel's stack is small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Items<'a> {
+    /// `None` if the command does not contain the list.
+    text: Option<&'a str>,
+    at: Position,
 }
 
-impl<'a, const N: usize> Items<'a, N> {
-    fn new() -> Self {
-        Self {
-            items: [Item::default(); N],
-            len: 0,
-        }
+impl<'a> Items<'a> {
+    /// Parses the items. `parse_item` parses one.
+    fn each(self, parse_item: ParseItem<'a>) -> impl Iterator<Item = Result<Item<'a>, Error>> {
+        let Self { mut text, mut at } = self;
+        iter::from_fn(move || {
+            let (item, rest) = split_item(text?);
+            let parsed = parse_item(item, at);
+            text = rest;
+            at = at.skip(item.len()).skip(",".len());
+            Some(parsed)
+        })
     }
 
-    fn get(&self) -> &[Item<'a>] {
-        self.items.get(..self.len).unwrap_or(&[])
-    }
-
-    /// Parses the word at `at`. `parse_item` parses an item.
-    fn parse(
-        word: &'a str,
-        mut at: Position,
-        parse_item: impl Fn(&'a str, Position) -> Result<Item<'a>, Error>,
+    /// Checks that there are at most `max` items, that they differ, and that none is empty.
+    fn check(
+        self,
+        parse_item: ParseItem<'a>,
+        max: usize,
         none: ErrorKind,
         too_many: ErrorKind,
-    ) -> Result<Self, Error> {
-        let mut list = Self::new();
-        let mut rest = Some(word);
-        while let Some(text) = rest {
-            let (text, behind) = split_item(text);
-            rest = behind;
-            let item = parse_item(text, at)?;
+    ) -> Result<(), Error> {
+        for (index, item) in self.each(parse_item).enumerate() {
+            let item = item?;
             if item.text.is_empty() {
                 return Err(item.error(none));
             }
-            let same = |earlier: &Item<'_>| earlier.text == item.text;
-            if list.get().iter().any(same) {
+            let mut earlier = self.each(parse_item).take(index).flatten();
+            if earlier.any(|earlier| earlier.text == item.text) {
                 return Err(item.error(ErrorKind::SameKey));
             }
-            *list
-                .items
-                .get_mut(list.len)
-                .ok_or_else(|| item.error(too_many))? = item;
-            list.len = list.len.saturating_add(1);
-            at = at.skip(text.len()).skip(",".len());
+            if index >= max {
+                return Err(item.error(too_many));
+            }
         }
-        Ok(list)
+        Ok(())
     }
 }
+
+/// Parses the text of an item. The position is that of the text in the command.
+type ParseItem<'a> = fn(&'a str, Position) -> Result<Item<'a>, Error>;
 
 /// The keys, the fields and the size of a table, as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By<'a> {
-    keys: Items<'a, MAX_KEYS>,
+    keys: Items<'a>,
     /// The fields of each [operation](Operation::ALL).
-    fields: [Items<'a, MAX_FIELDS>; Operation::ALL.len()],
+    fields: [Items<'a>; Operation::ALL.len()],
     size: u32,
     /// Whether the probe is an event probe.
     is_event: bool,
@@ -161,8 +162,8 @@ impl<'a> By<'a> {
         is_event: bool,
     ) -> Result<Self, Error> {
         let mut by = Self {
-            keys: Items::new(),
-            fields: [Items::new(); Operation::ALL.len()],
+            keys: Items::default(),
+            fields: Default::default(),
             size: DEFAULT_TABLE_SIZE,
             is_event,
         };
@@ -174,19 +175,24 @@ impl<'a> By<'a> {
         let is_operation = |word: &str| Operation::ALL.iter().any(|of| of.word() == word);
         let is_key = |word: &str| !is_operation(word) && !word.starts_with(SIZE);
         if let Some((index, word)) = words.next_if(|(_, word)| is_key(word)) {
+            by.keys = Items {
+                text: Some(word),
+                at: at(index),
+            };
             let (none, too_many) = (ErrorKind::NoKey, ErrorKind::TooManyKeys);
-            by.keys = Items::parse(word, at(index), parse_key, none, too_many)?;
+            by.keys.check(parse_key, MAX_KEYS, none, too_many)?;
         }
         for (operation, fields) in Operation::ALL.iter().zip(&mut by.fields) {
             let Some((index, _)) = words.next_if(|(_, word)| *word == operation.word()) else {
                 continue;
             };
-            let (none, too_many) = (ErrorKind::NoField, ErrorKind::TooManyFields);
-            let at = at(index.saturating_add(1));
             let word = words.next_if(|(_, word)| !word.starts_with(SIZE));
-            let word = word.map_or("", |(_, word)| word);
-            let plain = |text, at| Ok(Item::plain(text, at));
-            *fields = Items::parse(word, at, plain, none, too_many)?;
+            *fields = Items {
+                text: Some(word.map_or("", |(_, word)| word)),
+                at: at(index.saturating_add(1)),
+            };
+            let (none, too_many) = (ErrorKind::NoField, ErrorKind::TooManyFields);
+            fields.check(parse_field, MAX_FIELDS, none, too_many)?;
         }
         if let Some((index, word)) = words.next_if(|(_, word)| word.starts_with(SIZE)) {
             let size = word.strip_prefix(SIZE).unwrap_or(word);
@@ -215,7 +221,7 @@ impl<'a> By<'a> {
 
     /// The values of the keys, in their order, without their modifiers.
     pub fn key_operands(&self) -> impl Iterator<Item = WrittenArgument<'a>> + use<'a, '_> {
-        self.keys().iter().map(|item| item.operand(self.is_event))
+        self.keys().map(|item| item.operand(self.is_event))
     }
 
     /// The fields of all operations, in their order.
@@ -223,13 +229,17 @@ impl<'a> By<'a> {
         self.fields().map(|(_, item)| item.operand(self.is_event))
     }
 
-    pub(super) fn keys(&self) -> &[Item<'a>] {
-        self.keys.get()
+    pub(super) fn keys(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+        // `parse` has checked the items.
+        self.keys.each(parse_key).flatten()
     }
 
-    pub(super) fn fields(&self) -> impl Iterator<Item = (Operation, &Item<'a>)> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = (Operation, Item<'a>)> + use<'a, '_> {
         let lists = Operation::ALL.into_iter().zip(&self.fields);
-        lists.flat_map(|(operation, items)| items.get().iter().map(move |item| (operation, item)))
+        lists.flat_map(|(operation, items)| {
+            let fields = items.each(parse_field).flatten();
+            fields.map(move |field| (operation, field))
+        })
     }
 }
 
@@ -265,6 +275,11 @@ fn parse_key(text: &str, at: Position) -> Result<Item<'_>, Error> {
             item(Modifier::Buckets(size.ok_or(wrong)?))
         }
     })
+}
+
+/// Parses a field, which is at `at`.
+fn parse_field(text: &str, at: Position) -> Result<Item<'_>, Error> {
+    Ok(Item::plain(text, at))
 }
 
 /// Splits a list at its first comma. A comma in parentheses is a part of a typecast.

@@ -16,7 +16,6 @@ use crate::{
         Base, //
     },
     types::{
-        FetchType,
         Style,
         Width, //
     },
@@ -67,18 +66,25 @@ pub struct CallTreeTarget<'a> {
 
 /// The fields at the start of each record. They have the layout of
 /// [`StepRecord`](crate::call_tree::StepRecord).
-static OWN_FIELDS: [(&str, Width, Style, Option<NonZeroU8>); 10] = [
-    ("call", Width::W8, Style::Unsigned, None),
-    ("depth", Width::W4, Style::Unsigned, None),
-    ("func", Width::W8, Style::Function, None),
-    ("enter", Width::W8, Style::Unsigned, None),
-    ("ns", Width::W8, Style::Unsigned, None),
-    ("ret", Width::W8, Style::Hex, None),
-    ("has", Width::W1, Style::Unsigned, None),
-    ("args", Width::W8, Style::Hex, NonZeroU8::new(4)),
-    ("steps", Width::W4, Style::Unsigned, None),
-    ("lost", Width::W4, Style::Unsigned, None),
+static OWN_ARGUMENTS: [Argument<'static>; 10] = [
+    of_step("call", Width::W8, Style::Unsigned),
+    of_step("depth", Width::W4, Style::Unsigned),
+    of_step("func", Width::W8, Style::Function),
+    of_step("enter", Width::W8, Style::Unsigned),
+    of_step("ns", Width::W8, Style::Unsigned),
+    of_step("ret", Width::W8, Style::Hex),
+    of_step("has", Width::W1, Style::Unsigned),
+    Argument {
+        count: NonZeroU8::new(4),
+        ..of_step("args", Width::W8, Style::Hex)
+    },
+    of_step("steps", Width::W4, Style::Unsigned),
+    of_step("lost", Width::W4, Style::Unsigned),
 ];
+
+const fn of_step(name: &'static str, width: Width, style: Style) -> Argument<'static> {
+    Argument::own_number(name, Base::OfStep, width, style)
+}
 
 /// An item of the list of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,14 +154,8 @@ impl<'a> CallTreeTarget<'a> {
     }
 
     /// The arguments at the start of each call tree.
-    pub fn own_arguments(self) -> impl Iterator<Item = Argument<'static>> {
-        // An array of arguments would take 2 KiB of the stack.
-        OWN_FIELDS
-            .iter()
-            .map(|(name, width, style, count)| Argument {
-                count: *count,
-                ..Argument::own(name, Base::OfStep, FetchType::Number(*width, *style))
-            })
+    pub fn own_arguments(self) -> &'static [Argument<'static>] {
+        &OWN_ARGUMENTS
     }
 }
 

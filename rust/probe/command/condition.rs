@@ -110,6 +110,7 @@ impl<'a> Condition<'a> {
     ///
     /// The kinds from [`ErrorKind::NoOperand`] to [`ErrorKind::ConditionTooLong`], and
     /// [`ErrorKind::NoEpFilter`] for an empty condition, all EINVAL.
+    #[inline(never)]
     pub(super) fn parse(text: &'a str, first_word: usize, is_event: bool) -> Result<Self, Error> {
         let mut condition = Self {
             text,

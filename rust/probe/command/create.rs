@@ -85,6 +85,7 @@ impl<'a> Command<'a> {
     /// # Errors
     ///
     /// The kinds from [`ErrorKind::NoGroupName`] to [`ErrorKind::BadEventName`].
+    #[inline(never)]
     pub fn name(&self, hash: impl FnOnce(u64) -> u32) -> Result<EventName<'a>, Error> {
         let (group, event) = match self.label {
             Some(label) => label.parse()?,
@@ -112,8 +113,10 @@ impl<'a> Command<'a> {
     ///
     /// The condition is malformed (EINVAL).
     pub fn condition(&self) -> Result<Option<Condition<'a>>, Error> {
-        let parse = |(text, word)| Condition::parse(text, word, self.is_event());
-        self.words_of_if().map(parse).transpose()
+        match self.words_of_if() {
+            Some((text, word)) => Condition::parse(text, word, self.is_event()).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The text after the `if`, and the index of the word after the `if`.
@@ -170,7 +173,7 @@ impl<'a> Command<'a> {
     }
 
     /// The arguments at the start of each probe of this kind.
-    pub fn own_arguments(&self) -> impl Iterator<Item = Argument<'static>> {
+    pub fn own_arguments(&self) -> &'static [Argument<'static>] {
         self.target.own_arguments(self.kind)
     }
 
@@ -271,8 +274,8 @@ impl<'a> Command<'a> {
         registers: Registers,
     ) -> impl Iterator<Item = Result<Key<'c>, Error>> {
         let resolver = self.by_resolver(arguments, context, registers);
-        let keys = by.keys().iter().zip(operands);
-        keys.map(move |(item, operand)| resolver.key(item, operand))
+        let keys = by.keys().zip(operands);
+        keys.map(move |(item, operand)| resolver.key(&item, operand))
     }
 
     /// Resolves the fields of this command. `operands` are [their values](By::field_operands), and
@@ -287,7 +290,7 @@ impl<'a> Command<'a> {
     ) -> impl Iterator<Item = Result<Value<'c>, Error>> {
         let resolver = self.by_resolver(arguments, context, registers);
         let fields = by.fields().zip(operands);
-        fields.map(move |((operation, item), operand)| resolver.value(operation, item, operand))
+        fields.map(move |((operation, item), operand)| resolver.value(operation, &item, operand))
     }
 
     fn by_resolver<'c>(

@@ -13,7 +13,6 @@ use crate::{
         Base, //
     },
     types::{
-        FetchType,
         Style,
         Width, //
     },
@@ -144,18 +143,21 @@ pub struct ObjectTarget<'a> {
     pub changes: Option<usize>,
 }
 
+/// The arguments at the start of each object probe, which has the last one only with `changes`.
+static OWN_ARGUMENTS: [Argument<'static>; 3] = [
+    Argument::own_number("object", Base::Object, Width::W8, Style::Hex),
+    Argument::own_number("parameter", Base::Parameter, Width::W1, Style::Unsigned),
+    Argument::own_number("unchanged", Base::Unchanged, Width::W8, Style::Symbol),
+];
+
 impl ObjectTarget<'_> {
     /// The arguments at the start of each object probe: the object, the number of the parameter
     /// that contains it, and with `changes` the function that received it last.
-    pub fn own_arguments(self) -> impl Iterator<Item = Argument<'static>> {
-        let own =
-            |name, base, width, style| Argument::own(name, base, FetchType::Number(width, style));
-        let object = own("object", Base::Object, Width::W8, Style::Hex);
-        let parameter = own("parameter", Base::Parameter, Width::W1, Style::Unsigned);
-        let unchanged = own("unchanged", Base::Unchanged, Width::W8, Style::Symbol);
-        [object, parameter]
-            .into_iter()
-            .chain(self.changes.map(|_| unchanged))
+    pub fn own_arguments(self) -> &'static [Argument<'static>] {
+        match (self.changes, &OWN_ARGUMENTS) {
+            (Some(_), all) => all,
+            (None, [always @ .., _]) => always,
+        }
     }
 
     /// The position of the structure. Without a structure, of the sources, which decide it.

@@ -19,14 +19,7 @@ use crate::{
 pub(super) const PATH: &str = "path";
 
 /// The arguments at the start of each path: the blocks as text, and their number.
-pub(super) fn own_arguments() -> impl Iterator<Item = Argument<'static>> {
-    [
-        Argument::own(PATH, Base::Path, FetchType::String(Space::Kernel)),
-        Argument::own(
-            "blocks",
-            Base::Blocks,
-            FetchType::Number(Width::W4, Style::Unsigned),
-        ),
-    ]
-    .into_iter()
-}
+pub(super) static OWN_ARGUMENTS: [Argument<'static>; 2] = [
+    Argument::own(PATH, Base::Path, FetchType::String(Space::Kernel)),
+    Argument::own_number("blocks", Base::Blocks, Width::W4, Style::Unsigned),
+];

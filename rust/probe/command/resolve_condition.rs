@@ -123,8 +123,7 @@ impl<'a> Comparisons<'a> {
 
 /// The number of the task. No argument can have this name.
 fn task_number() -> Argument<'static> {
-    let ty = FetchType::Number(Width::W4, Style::Signed);
-    Argument::own(COMMON_PID, Base::Pid, ty)
+    Argument::own_number(COMMON_PID, Base::Pid, Width::W4, Style::Signed)
 }
 
 /// The arguments that an operand can name, and the resolver of its base.
@@ -147,7 +146,7 @@ pub(super) fn resolve_operand<'a, R>(
 ) -> Result<(Argument<'a>, Option<R>), Error> {
     let field = Name::Given(written.word());
     if let Some(own) = own_argument(kind, target, field) {
-        return Ok((own, None));
+        return Ok((own.clone(), None));
     }
     let named = match bases.has_field(written.word()) {
         true => None,
@@ -165,16 +164,14 @@ pub(super) fn resolve_operand<'a, R>(
 }
 
 /// The argument of this name at the start of each probe of this kind and target.
-#[inline(never)]
 pub(super) fn own_argument(
     kind: ProbeKind,
     target: Target<'_>,
     name: Name<'_>,
-) -> Option<Argument<'static>> {
+) -> Option<&'static Argument<'static>> {
     // A call tree has its own fields only when it is written.
-    let mut own = target
-        .own_arguments(kind)
-        .filter(|own| own.fetch.base != Base::OfStep);
+    let is_known = |own: &&Argument<'_>| own.fetch.base != Base::OfStep;
+    let mut own = target.own_arguments(kind).iter().filter(is_known);
     own.find(|own| own.name.is_same(name))
 }
 

@@ -248,18 +248,13 @@ pub enum Target<'a> {
 
 impl Target<'_> {
     /// The arguments at the start of each probe of this kind and target.
-    pub(super) fn own_arguments(&self, kind: ProbeKind) -> impl Iterator<Item = Argument<'static>> {
-        let (object, tree) = match *self {
-            Self::Object(target) => (Some(target), None),
-            Self::CallTree(target) => (None, Some(target)),
-            _ => (None, None),
-        };
-        let of_object = object.map(ObjectTarget::own_arguments);
-        let of_tree = tree.map(CallTreeTarget::own_arguments);
-        let of_path = (kind == ProbeKind::Path).then(path::own_arguments);
-        { of_object.into_iter().flatten() }
-            .chain(of_tree.into_iter().flatten())
-            .chain(of_path.into_iter().flatten())
+    pub(super) fn own_arguments(&self, kind: ProbeKind) -> &'static [Argument<'static>] {
+        match *self {
+            Self::Object(target) => target.own_arguments(),
+            Self::CallTree(target) => target.own_arguments(),
+            _ if kind == ProbeKind::Path => &path::OWN_ARGUMENTS,
+            _ => &[],
+        }
     }
 }
 

@@ -323,32 +323,53 @@ fn register(
             let maxactive = command.maxactive.map_or(0, NonZero::get);
             register_return(target, maxactive, action, entry).map_err(at_target)?
         }
-        ProbeKind::Kretinsn => {
-            let registered = Kretinsn::register_disabled(target, action);
-            boxed(registered.map_err(refused::of_retinsn)?)?
-        }
-        ProbeKind::Blocks { is_once } => {
-            let registered = OnBlocks::register_disabled(target, is_once, action);
-            let registered = registered.map_err(refused::of_blocks)?;
-            log_gaps(&registered.probes);
-            boxed(registered)?
-        }
+        ProbeKind::Kretinsn => register_kretinsn(target, action)?,
+        ProbeKind::Blocks { is_once } => register_blocks(target, is_once, action)?,
         ProbeKind::Path => match entry.arguments.len() {
             ..FEW => register_path::<FEW>(command, target, action, entry.arguments)?,
             _ => register_path::<MAX_ARGUMENTS>(command, target, action, entry.arguments)?,
         },
-        _ if forbid_jump(target).map_err(at_target)? => {
-            let probe = Kprobe::register_disabled(target, NotReplaced(action));
-            boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
-        }
-        _ => {
-            let probe = Kprobe::register_disabled(target, action);
-            boxed(KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?)?
-        }
+        _ => match forbid_jump(target).map_err(at_target)? {
+            true => register_kprobe(target, NotReplaced(action))?,
+            false => register_kprobe(target, action)?,
+        },
     })
 }
 
+#[inline(never)]
+fn register_kprobe<H: kprobe::Handler + AsRef<Action> + 'static>(
+    target: kprobe::Target<'_>,
+    handler: H,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let probe = Kprobe::register_disabled(target, handler);
+    Ok(boxed(
+        KBox::pin_init(probe, GFP_KERNEL).map_err(at_target)?,
+    )?)
+}
+
+#[inline(never)]
+fn register_kretinsn(
+    target: kprobe::Target<'_>,
+    action: Action,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let registered = Kretinsn::register_disabled(target, action);
+    Ok(boxed(registered.map_err(refused::of_retinsn)?)?)
+}
+
+#[inline(never)]
+fn register_blocks(
+    target: kprobe::Target<'_>,
+    is_once: bool,
+    action: Action,
+) -> Result<KBox<dyn Registered>, Failure> {
+    let registered = OnBlocks::register_disabled(target, is_once, action);
+    let registered = registered.map_err(refused::of_blocks)?;
+    log_gaps(&registered.probes);
+    Ok(boxed(registered)?)
+}
+
 /// Registers the probes of a path, disabled. `N` is the number of words of entry data.
+#[inline(never)]
 fn register_path<const N: usize>(
     command: &Command<'_>,
     target: kprobe::Target<'_>,

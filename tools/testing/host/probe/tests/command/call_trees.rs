@@ -195,7 +195,7 @@ fn own_fields() {
     let mut layout = Layout::new();
     let mut listed = vec![];
     for own in target(&Target::CallTree(CallTreeTarget::default())).own_arguments() {
-        let field = layout.add(&own).unwrap();
+        let field = layout.add(own).unwrap();
         listed.push(format!("{}@{}:{}", own.name, field.offset(), field.bytes()));
     }
     assert_eq!(

@@ -337,6 +337,6 @@ fn the_own_arguments_are_those_of_their_text() {
         let Target::Object(target) = whole.command.target else {
             panic!("{line}");
         };
-        assert_eq!(whole.arguments, target.own_arguments().collect::<Vec<_>>());
+        assert_eq!(whole.arguments, target.own_arguments());
     }
 }
