@@ -111,15 +111,16 @@ pub fn probe_point(command: &Command<'_>) -> Option<ProbePoint> {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name
                 .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_.:*,!".contains(c))
+                .all(|c| c.is_ascii_alphanumeric() || "_.:*".contains(c))
+    };
+    let is_list = |list: &str| {
+        list.split(',')
+            .all(|item| is_name(item.strip_prefix('!').unwrap_or(item)))
     };
     let is_return = command.kind.is_return();
     match command.target {
-        Target::Symbol { symbol: name, .. } | Target::AllNamed(name) | Target::Functions(name)
-            if !is_name(name) =>
-        {
-            None
-        }
+        Target::Symbol { symbol: name, .. } | Target::AllNamed(name) if !is_name(name) => None,
+        Target::Functions(list) if !is_list(list) => None,
         Target::AllNamed(_) if is_return => Some(ProbePoint::Return),
         Target::AllNamed(_) => Some(ProbePoint::Entry),
         Target::Symbol { offset, .. } if is_return => (offset == 0).then_some(match command.kind {
