@@ -63,7 +63,7 @@ struct CallbackData<H> {
 ///
 /// # Invariants
 ///
-/// The handler of `event` is [`hit`] with `inner`. Only the task that claims `entry` ends the
+/// The handler of `event` is `hit` with `inner`. Only the task that claims `entry` ends the
 /// handler.
 pub struct EventProbe<H: Handler> {
     inner: Pin<KBox<CallbackData<H>>>,
