@@ -142,6 +142,7 @@ pub use call_tree::{
     MAX_CALL_DEPTH,
     MAX_STEPS, //
 };
+pub use check_list::MAX_PATTERNS;
 pub use condition::{
     Condition,
     MAX_COMPARISONS, //

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The maximum number of patterns in a list: the module searches all symbols for each of them.
-const MAX_PATTERNS: usize = 64;
+pub const MAX_PATTERNS: usize = 64;
 
 /// Checks that a list does not have too many patterns, and that none of them is empty or has a
 /// suffix. `word` is the word of the command that has the list.

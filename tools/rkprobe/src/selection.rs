@@ -239,7 +239,7 @@ impl Functions {
     }
 
     /// The functions of a list, with those that it excludes.
-    pub fn include(&self, parts: &[Part<'_>], method: Method) -> Result<BTreeSet<Symbol<'_>>> {
+    fn include(&self, parts: &[Part<'_>], method: Method) -> Result<BTreeSet<Symbol<'_>>> {
         if parts.iter().any(|part| is_pattern(part.text)) {
             self.need_traceable()?;
         }
@@ -300,7 +300,7 @@ impl Functions {
 }
 
 /// Removes what a list excludes.
-pub fn exclude(chosen: &mut BTreeSet<Symbol<'_>>, parts: &[Part<'_>]) {
+fn exclude(chosen: &mut BTreeSet<Symbol<'_>>, parts: &[Part<'_>]) {
     for part in parts.iter().filter(|part| part.is_excluded) {
         let before = chosen.len();
         chosen.retain(|symbol| !part.selects(symbol));

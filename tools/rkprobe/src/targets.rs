@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The targets of `f` probes for the functions that the user chooses: a name or a pattern each, without a module.
+//! The targets of `f` probes for the functions that the user chooses.
 
 use std::collections::{
     BTreeSet,
     HashSet, //
 };
 
+use probe::command::MAX_PATTERNS;
+
 use crate::{
     failure::{
-        note,
         Failure,
         Result, //
     },
@@ -29,27 +30,23 @@ use crate::{
         matches, //
     },
     selection::{
-        exclude,
         parse,
         split,
         Part, //
     }, //
 };
 
-/// The most patterns and names that one event probes by ftrace. Enabling each of them takes some time.
-const MAX_TARGETS: usize = 64;
-
-/// What `f` probes.
+/// What the probes are on.
 #[derive(Debug, PartialEq)]
 pub struct Targets {
-    /// Names and patterns. No function has two of them.
+    /// A name, a list for `f`, or a place in the source, for each probe. No function is in two of them.
     pub texts: Vec<String>,
     /// The functions of the answer. `None` if all are in it.
     only: Option<HashSet<String>>,
 }
 
 impl Targets {
-    /// All functions of these names and patterns.
+    /// All functions of these targets.
     pub fn all(texts: Vec<String>) -> Self {
         Self { texts, only: None }
     }
@@ -66,68 +63,82 @@ impl Targets {
 }
 
 impl Functions {
-    /// The targets of `f` probes for a list. Such a target has no module.
+    /// The targets of `f` probes for a list.
     pub fn targets(&self, text: &str) -> Result<Targets> {
         if self.awaited(text).is_some() {
             return Ok(Targets::all(vec![text.into()]));
         }
         let parts = parse(text)?;
-        let is_simple = |part: &Part<'_>| !part.is_excluded && !part.text.contains(':');
-        if let ([Part { text, .. }], true) = (&parts[..], parts.iter().all(is_simple)) {
-            match is_pattern(text) {
-                true if self.traceable().next().is_some() => {
-                    drop(self.include(&parts, Method::Ftrace)?)
-                }
-                true => {}
-                false => self.check(text, Method::Ftrace)?,
-            }
+        let has_module = |part: &Part<'_>| part.text.contains(':');
+        let included: Vec<_> = parts.iter().filter(|part| !part.is_excluded).collect();
+        let has_patterns = included.iter().any(|part| is_pattern(part.text));
+        let has_modules = parts.iter().any(has_module);
+        if parts.len() == 1 && !has_patterns && !has_modules {
+            self.check(text, Method::Ftrace)?;
             return Ok(Targets::all(vec![text.trim_end_matches("%all").into()]));
         }
-        let included = self.include(&parts, Method::Ftrace)?;
-        let texts: BTreeSet<&str> = parts.iter().map(|part| split(part.text).1).collect();
-        let is_in_one = |symbol: &Symbol<'_>| {
-            let found = texts.iter().filter(|text| matches(text, symbol.name));
-            found.count() == 1
+        // If nobody may read which functions there are, only the kernel can say which ones match.
+        if has_patterns && !has_modules && self.traceable().next().is_none() {
+            return Ok(Targets::all(vec![list(&parts)]));
+        }
+        let chosen = self.choose(text, Method::Ftrace)?;
+        let names: BTreeSet<&str> = chosen.iter().map(|symbol| symbol.name).collect();
+        let texts = if !has_patterns {
+            // Each one alone, because a list has no types of parameters.
+            names_alone(&parts)
+        } else if included.into_iter().any(has_module) {
+            vec![self.covering_list(text, names)?]
+        } else {
+            let without_modules: Vec<_> =
+                parts.into_iter().filter(|part| !has_module(part)).collect();
+            vec![list(&without_modules)]
         };
-        if parts.iter().all(is_simple) && included.iter().all(is_in_one) {
-            return Ok(Targets::all(texts.into_iter().map(String::from).collect()));
-        }
-        let mut chosen = included.clone();
-        exclude(&mut chosen, &parts);
-        if chosen.is_empty() {
-            return Err(Failure::new(format!("no function is left of {text}")));
-        }
-        let mut texts = match parts.iter().any(|part| is_pattern(part.text)) {
-            true => self.patterns(&chosen),
-            false => chosen.iter().map(|symbol| symbol.name.into()).collect(),
-        };
-        if texts.len() > MAX_TARGETS {
-            note("rkprobe: what the list excludes is probed, too, because the list has too many exceptions");
-            texts = self.patterns(&included);
-        }
-        if texts.len() > MAX_TARGETS {
-            let count = texts.len();
-            return Err(Failure::new(format!(
-                "{text} needs {count} patterns, and at most {MAX_TARGETS} can be"
-            )));
-        }
-        let only = chosen.iter().map(Symbol::to_string).collect();
+        let is_chosen = || chosen.iter().map(Symbol::to_string).collect();
         Ok(Targets {
             texts,
-            only: Some(only),
+            only: has_modules.then(is_chosen),
         })
     }
 
-    /// Patterns for functions, none of which has two of them. Others have none, unless they have the same name.
-    fn patterns(&self, chosen: &BTreeSet<Symbol<'_>>) -> Vec<String> {
-        let names: BTreeSet<&str> = chosen.iter().map(|symbol| symbol.name).collect();
+    /// A list of patterns for functions of modules, which `f` cannot tell apart: no other names match.
+    fn covering_list(&self, text: &str, names: BTreeSet<&str>) -> Result<String> {
         let others = self.traceable().map(|symbol| symbol.name);
         let others: BTreeSet<&str> = others.filter(|name| !names.contains(name)).collect();
-        cover(
+        let patterns = cover(
             &names.into_iter().collect::<Vec<_>>(),
             &others.into_iter().collect::<Vec<_>>(),
-        )
+        );
+        match patterns.len() {
+            count if count > MAX_PATTERNS => Err(Failure::new(format!(
+                "{text} needs {count} patterns, and at most {MAX_PATTERNS} can be"
+            ))),
+            _ => Ok(patterns.join(",")),
+        }
     }
+}
+
+/// The names of a list without patterns to include. The kernel says which ones do not exist.
+fn names_alone(parts: &[Part<'_>]) -> Vec<String> {
+    let (excluded, included): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.is_excluded);
+    // `MODULE:` excludes only what the answer shows.
+    let excludes = |part: &Part<'_>, name: &str| match split(part.text) {
+        (None, text) => matches(text, name),
+        (Some(_), _) => false,
+    };
+    let is_excluded = |name: &&str| excluded.iter().any(|part| excludes(part, name));
+    let names = included.into_iter().map(|part| split(part.text).1);
+    let names: BTreeSet<&str> = names.filter(|name| !is_excluded(name)).collect();
+    names.into_iter().map(String::from).collect()
+}
+
+/// The parts as a list for `f`.
+fn list(parts: &[Part<'_>]) -> String {
+    let of_part = |part: &Part<'_>| {
+        let excluded = if part.is_excluded { "!" } else { "" };
+        format!("{excluded}{}", split(part.text).1)
+    };
+    let list: Vec<String> = parts.iter().map(of_part).collect();
+    list.join(",")
 }
 
 #[cfg(test)]
@@ -145,24 +156,37 @@ mod tests {
         assert_eq!(targets("vfs_*"), ["vfs_*"]);
         assert_eq!(targets("name_show%all"), ["name_show"]);
         assert_eq!(
+            targets("vfs_write,vfs_*,!vfs_read"),
+            ["vfs_write,vfs_*,!vfs_read"]
+        );
+        assert_eq!(targets("vfs_*, do_int3,!x+4"), ["vfs_*,do_int3,!x"]);
+        assert_eq!(targets("!*_*"), ["!*_*,*"]);
+        // Names alone keep their types.
+        assert_eq!(
             targets("vfs_write,vfs_read,vfs_write"),
             ["vfs_read", "vfs_write"]
         );
-        assert_eq!(targets("vfs_*,do_int3"), ["do_int3", "vfs_*"]);
-        assert_eq!(targets("vfs_*,vfs_read"), ["vfs_*"]);
-        assert_eq!(targets("vfs_*,!vfs_read"), ["vfs_write"]);
-        assert_eq!(targets("!*_*"), ["copied.isra.0"]);
-        assert_eq!(targets("mod:*"), ["mod_write", "name_show"]);
-        assert_eq!(targets("mod:mod_write"), ["mod_write"]);
+        assert_eq!(targets("vfs_write,vfs_read,!*_read"), ["vfs_write"]);
+        assert_eq!(targets("mod:*"), ["mod_write,name_show"]);
+        assert_eq!(targets("mod:*,!mod_*"), ["name_show"]);
+        assert_eq!(targets("mod:mod_write,vfs_read"), ["mod_write", "vfs_read"]);
+        assert_eq!(targets("name_*,vfs_*,!mod:*"), ["name_*,vfs_*"]);
+        let refused = |text| functions().targets(text).is_err();
+        assert!(refused("vfs_read,!vfs_*") && refused("nosuch_*,vfs_read"));
         let unknown = functions::tests::of("", "", "");
-        assert_eq!(unknown.targets("vfs_*").unwrap().texts, ["vfs_*"]);
-        assert!(unknown.targets("vfs_*,!vfs_read").is_err());
+        assert_eq!(unknown.targets("vfs_*,!x").unwrap().texts, ["vfs_*,!x"]);
+        assert!(unknown.targets("mod:*").is_err());
     }
 
     #[test]
     fn the_answer_has_only_what_the_user_chose() {
         let text = "{ func: [ffff] name_show } hitcount: 1\n{ func: [fffe] name_show [mod] } hitcount: 2\n";
-        for (list, expected) in [("mod:*", &[2][..]), ("name_*", &[1, 2]), ("!mod:*", &[1])] {
+        for (list, expected) in [
+            ("mod:*", &[2][..]),
+            ("name_*", &[1, 2]),
+            ("name_*,!mod:*", &[1]),
+            ("!mod:*", &[1]),
+        ] {
             let targets = functions().targets(list).unwrap();
             let hist = hist::parse(text, &["func"], None);
             let hits: Vec<u64> = targets.rows(&hist).map(|row| row.hits).collect();
