@@ -168,18 +168,25 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// Keeps only what a purpose has a use for.
-    pub(crate) fn only_for(mut self, purpose: &Purpose) -> Self {
-        self.arguments.retain(|argument| purpose.uses(argument));
+    /// Resolves what a purpose has a use for. `None` if these are no arguments, keys and values for
+    /// the purpose.
+    #[inline(never)]
+    pub(crate) fn for_purpose(
+        command: &'a Command<'a>,
+        written: &'a [WrittenArgument<'a>],
+        clauses: &'a Clauses<'a>,
+        context: ParseContext<'a>,
+        purpose: &Purpose,
+    ) -> Result<Option<Self>, Failure> {
+        let mut this = Self::new(command, written, clauses, context)?;
+        this.arguments.retain(|argument| purpose.uses(argument));
         if let Purpose::Feed(..) = purpose {
-            self.counted = None;
+            this.counted = None;
         }
-        self
-    }
-
-    /// Whether these are arguments, keys and values for a purpose.
-    pub(crate) fn are_for(&self, purpose: &Purpose) -> bool {
-        purpose.accepts(&self.arguments, self.counted.as_ref())
+        match purpose.accepts(&this.arguments, this.counted.as_ref()) {
+            true => Ok(Some(this)),
+            false => Ok(None),
+        }
     }
 
     /// The entry data that the probe needs. `ENOMEM`.
@@ -392,11 +399,10 @@ fn resolve_again<'c>(
     context: ParseContext<'c>,
     purpose: &Purpose,
 ) -> Result<Option<Resolved<'c>>, Failure> {
-    let resolved = match Resolved::new(command, written, clauses, context) {
-        Err(Failure::Command(_)) => return Ok(None),
-        resolved => resolved?.only_for(purpose),
-    };
-    Ok(resolved.are_for(purpose).then_some(resolved))
+    match Resolved::for_purpose(command, written, clauses, context, purpose) {
+        Err(Failure::Command(_)) => Ok(None),
+        resolved => resolved,
+    }
 }
 
 /// Finds the kernel addresses of symbols and strings for programs.

@@ -42,7 +42,10 @@ use probe::{
 };
 
 use crate::{
-    collect::collect,
+    collect::{
+        collect,
+        try_collect, //
+    },
     failure::Failure,
     hit_context::{
         CallValues,
@@ -80,17 +83,12 @@ impl<'a> WrittenCondition<'a> {
         arguments: &'c [WrittenArgument<'c>],
         context: ParseContext<'c>,
     ) -> Result<KVVec<Comparison<'c>>, Failure> {
-        let mut comparisons = KVVec::new();
         let Some(condition) = &self.condition else {
-            return Ok(comparisons);
+            return Ok(KVVec::new());
         };
         let register = arch::current::register;
-        for comparison in
-            command.resolve_condition(condition, &self.operands, arguments, context, register)
-        {
-            comparisons.push(comparison?, GFP_KERNEL)?;
-        }
-        Ok(comparisons)
+        let (operands, condition) = (&self.operands, &**condition);
+        try_collect(command.resolve_condition(condition, operands, arguments, context, register))
     }
 }
 

@@ -44,7 +44,10 @@ use probe::{
 };
 
 use crate::{
-    collect::collect,
+    collect::{
+        collect,
+        try_collect, //
+    },
     failure::Failure,
     hit_context::{
         CallValues,
@@ -93,41 +96,35 @@ impl<'a> WrittenBy<'a> {
             return Ok(None);
         };
         Ok(Some(KeysAndValues {
-            keys: resolve_keys(command, by, &self.keys, arguments, context)?,
-            values: resolve_values(command, by, &self.fields, arguments, context)?,
+            keys: self.resolve_keys(by, command, arguments, context)?,
+            values: self.resolve_values(by, command, arguments, context)?,
             size: by.size(),
         }))
     }
-}
 
-#[inline(never)]
-fn resolve_keys<'c>(
-    command: &'c Command<'c>,
-    by: &'c By<'c>,
-    operands: &'c [WrittenArgument<'c>],
-    arguments: &'c [WrittenArgument<'c>],
-    context: ParseContext<'c>,
-) -> Result<KVVec<Key<'c>>, Failure> {
-    let (register, mut keys) = (arch::current::register, KVVec::new());
-    for key in command.resolve_keys(by, operands, arguments, context, register) {
-        keys.push(key?, GFP_KERNEL)?;
+    #[inline(never)]
+    fn resolve_keys<'c>(
+        &'c self,
+        by: &'c By<'c>,
+        command: &'c Command<'c>,
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+    ) -> Result<KVVec<Key<'c>>, Failure> {
+        let register = arch::current::register;
+        try_collect(command.resolve_keys(by, &self.keys, arguments, context, register))
     }
-    Ok(keys)
-}
 
-#[inline(never)]
-fn resolve_values<'c>(
-    command: &'c Command<'c>,
-    by: &'c By<'c>,
-    operands: &'c [WrittenArgument<'c>],
-    arguments: &'c [WrittenArgument<'c>],
-    context: ParseContext<'c>,
-) -> Result<KVVec<Value<'c>>, Failure> {
-    let (register, mut values) = (arch::current::register, KVVec::new());
-    for value in command.resolve_values(by, operands, arguments, context, register) {
-        values.push(value?, GFP_KERNEL)?;
+    #[inline(never)]
+    fn resolve_values<'c>(
+        &'c self,
+        by: &'c By<'c>,
+        command: &'c Command<'c>,
+        arguments: &'c [WrittenArgument<'c>],
+        context: ParseContext<'c>,
+    ) -> Result<KVVec<Value<'c>>, Failure> {
+        let register = arch::current::register;
+        try_collect(command.resolve_values(by, &self.fields, arguments, context, register))
     }
-    Ok(values)
 }
 
 /// The resolved keys and values of an event.

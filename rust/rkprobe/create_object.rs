@@ -33,7 +33,6 @@ use crate::{
     action::Purpose,
     compile::{
         with_written,
-        Clauses,
         Resolved, //
     },
     failure::Failure,
@@ -55,8 +54,7 @@ use crate::{
     registry,
     resolve::{
         vmlinux,
-        with_types,
-        Types, //
+        with_types, //
     },
     spec::{
         self,
@@ -259,30 +257,14 @@ impl<'a> SourceField<'a> {
         let command = probe.command();
         let target = kinds::with(command.target, |kind| kind.resolve(&command))?;
         with_written(&command, &target, |written, clauses, types| {
+            let resolved =
+                Resolved::for_purpose(&command, written, clauses, types.context, purpose)?;
             let new = NewHook {
                 command: &command,
-                resolved: self.resolve_for(&command, written, clauses, types, purpose)?,
+                resolved: resolved.ok_or(self.error(ErrorKind::BadObjectField))?,
                 source: types.source,
             };
             new.hook(spec::try_clone(probe)?, purpose)
         })
-    }
-
-    /// Resolves what a purpose needs of a probe of the event.
-    #[inline(never)]
-    fn resolve_for<'p>(
-        &self,
-        command: &'p Command<'p>,
-        written: &'p [WrittenArgument<'p>],
-        clauses: &'p Clauses<'p>,
-        types: &Types<'p>,
-        purpose: &Purpose,
-    ) -> Result<Resolved<'p>, Failure> {
-        let resolved = Resolved::new(command, written, clauses, types.context)?;
-        let resolved = resolved.only_for(purpose);
-        match resolved.are_for(purpose) {
-            true => Ok(resolved),
-            false => Err(self.error(ErrorKind::BadObjectField).into()),
-        }
     }
 }
