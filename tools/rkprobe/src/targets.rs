@@ -36,7 +36,7 @@ use crate::{
     }, //
 };
 
-/// What the probes are on.
+/// The targets of probes, and the functions that the answer shows.
 #[derive(Debug, PartialEq)]
 pub struct Targets {
     /// A name, a list for `f`, or a place in the source, for each probe. No function is in two of them.
@@ -79,29 +79,27 @@ impl Functions {
         }
         // If nobody may read which functions there are, only the kernel can say which ones match.
         if has_patterns && !has_modules && self.traceable().next().is_none() {
-            return Ok(Targets::all(vec![list(&parts)]));
+            return Ok(Targets::all(vec![list(parts.iter())]));
         }
         let chosen = self.choose(text, Method::Ftrace)?;
-        let names: BTreeSet<&str> = chosen.iter().map(|symbol| symbol.name).collect();
         let texts = if !has_patterns {
             // Each one alone, because a list has no types of parameters.
             names_alone(&parts)
         } else if included.into_iter().any(has_module) {
-            vec![self.covering_list(text, names)?]
+            vec![self.covering_list(text, &chosen)?]
         } else {
-            let without_modules: Vec<_> =
-                parts.into_iter().filter(|part| !has_module(part)).collect();
-            vec![list(&without_modules)]
+            vec![list(parts.iter().filter(|part| !has_module(part)))]
         };
-        let is_chosen = || chosen.iter().map(Symbol::to_string).collect();
+        let only = || chosen.iter().map(Symbol::to_string).collect();
         Ok(Targets {
             texts,
-            only: has_modules.then(is_chosen),
+            only: has_modules.then(only),
         })
     }
 
     /// A list of patterns for functions of modules, which `f` cannot tell apart: no other names match.
-    fn covering_list(&self, text: &str, names: BTreeSet<&str>) -> Result<String> {
+    fn covering_list(&self, text: &str, chosen: &BTreeSet<Symbol<'_>>) -> Result<String> {
+        let names: BTreeSet<&str> = chosen.iter().map(|symbol| symbol.name).collect();
         let others = self.traceable().map(|symbol| symbol.name);
         let others: BTreeSet<&str> = others.filter(|name| !names.contains(name)).collect();
         let patterns = cover(
@@ -132,13 +130,12 @@ fn names_alone(parts: &[Part<'_>]) -> Vec<String> {
 }
 
 /// The parts as a list for `f`.
-fn list(parts: &[Part<'_>]) -> String {
+fn list<'p>(parts: impl Iterator<Item = &'p Part<'p>>) -> String {
     let of_part = |part: &Part<'_>| {
         let excluded = if part.is_excluded { "!" } else { "" };
         format!("{excluded}{}", split(part.text).1)
     };
-    let list: Vec<String> = parts.iter().map(of_part).collect();
-    list.join(",")
+    parts.map(of_part).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
