@@ -12,9 +12,10 @@
 //! ktrace registers a probe at a function that is never called, and fprobe keeps the index until
 //! ktrace unloads.
 //!
-//! If fprobe has given the last index back before ktrace could do so, ktrace skips the index 0: the
-//! same probe is registered and removed. A traced call that returns meanwhile gives the warning
-//! nevertheless, which is why ktrace does not do this in each turn.
+//! If fprobe has given the last index back before ktrace could do so, or has had none since the
+//! boot, ktrace skips the index 0: the same probe is registered and removed. A traced call that
+//! returns meanwhile gives the warning nevertheless, which is why ktrace does not do this in each
+//! turn.
 
 use kernel::{
     ffi::{
@@ -67,11 +68,10 @@ fn index() -> Option<i32> {
     Some(unsafe { ktrace_graph_index(address as *const c_void) })
 }
 
-/// Registers the probe that keeps the index, if fprobe has the last one, or had it last. Returns
-/// whether it did.
+/// Registers the probe that keeps the index, unless it is registered. Returns whether it did.
 fn keep(_list: &Locked) -> bool {
     // SAFETY: The list excludes other callers. The probe is not registered.
-    !KEPT.load(Relaxed) && index() == Some(LAST) && unsafe { ktrace_keep_graph_index() } == 0
+    !KEPT.load(Relaxed) && unsafe { ktrace_keep_graph_index() } == 0
 }
 
 /// Removes the probe that [`keep`] has registered.
@@ -81,10 +81,16 @@ fn free(_list: &Locked) {
 }
 
 /// Prepares the registration of a probe with an exit handler, which gives fprobe the next index.
-/// Skips the index 0. Process context; sleeps.
+/// Skips the index 0, which the kernel gives out after the last one, and first of all. Process
+/// context; sleeps.
 pub(super) fn skip_first(list: &Locked) {
-    if keep(list) {
-        free(list);
+    if !matches!(index(), Some(0 | LAST)) || !keep(list) {
+        return;
+    }
+    // Others may have taken indexes since the boot.
+    match index() {
+        Some(LAST) => KEPT.store(true, Relaxed),
+        _ => free(list),
     }
 }
 
@@ -97,7 +103,7 @@ pub(super) fn is_first() -> bool {
 /// Keeps the index if it is the last one. A probe with an exit handler must be registered. Process
 /// context; sleeps.
 pub(super) fn keep_last(list: &Locked) {
-    if keep(list) {
+    if index() == Some(LAST) && keep(list) {
         KEPT.store(true, Relaxed);
     }
 }
