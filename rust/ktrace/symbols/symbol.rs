@@ -17,6 +17,7 @@ use kernel::{
 use crate::{
     arch,
     bindings::KSYM_SYMBOL_LEN,
+    hit::glob,
     modules::module,
     support::tree_variants, //
 };
@@ -77,35 +78,39 @@ pub fn each_named(
     tree::each_named(names, &mut found)
 }
 
-/// Adds the addresses of all symbols whose name matches, of the kernel image and of the modules
-/// that are not being unloaded. All matching names begin with `prefix`. `matches` must not sleep.
-/// Returns false if the symbols cannot be read, or if more than `most` match. Then the caller must
-/// ignore the addresses.
+/// Finds the addresses of all symbols whose name matches one of the patterns, of the kernel image
+/// and of the modules that are not being unloaded. `None` if the symbols cannot be read, or if more
+/// than `most` match.
 ///
-/// Process context; sleeps. Takes about 0.01 s. Returns false without `CONFIG_VMCORE_INFO`, and in
-/// the kernel tree. `ENOMEM`.
-pub(crate) fn add_matching(
-    prefix: &[u8],
-    matches: &dyn Fn(&CStr) -> bool,
-    most: usize,
-    addresses: &mut KVVec<usize>,
-) -> Result<bool> {
-    if !tree::add_matching_in_kernel(prefix, matches, most, addresses)? || addresses.len() > most {
-        return Ok(false);
+/// Process context; sleeps. Takes about 0.01 s for a few patterns. Returns `None` without
+/// `CONFIG_VMCORE_INFO`, and in the kernel tree. `ENOMEM`, `EFAULT`.
+pub(crate) fn find_matching(patterns: &[&CStr], most: usize) -> Result<Option<KVVec<usize>>> {
+    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
+    let mut with_prefixes = KVVec::with_capacity(patterns.len(), GFP_KERNEL)?;
+    for pattern in patterns {
+        let prefix = pattern.to_bytes().split(wildcard).next().unwrap_or(&[]);
+        with_prefixes.push((prefix, *pattern), GFP_KERNEL)?;
     }
-    // The list of modules is locked below, so nothing can be allocated there.
+    let Some(mut addresses) = tree::find_matching_in_kernel(&with_prefixes, most)? else {
+        return Ok(None);
+    };
+    // The list of modules is locked below, so nothing can be allocated there. There is a search for
+    // each pattern, so that each holds this spinlock for a short time.
     let mut in_modules = KVVec::with_capacity(most, GFP_KERNEL)?;
     let mut have_room = true;
-    let matches = |name: &CStr| name.to_bytes().starts_with(prefix) && matches(name);
-    module::for_each(|module| {
-        if !module.is_going() && have_room {
-            module.each_symbol(matches, |address| {
-                have_room &= in_modules.push_within_capacity(address).is_ok();
-            });
-        }
-    });
+    for (prefix, pattern) in &with_prefixes {
+        let matches =
+            |name: &CStr| name.to_bytes().starts_with(prefix) && glob::matches(pattern, name);
+        module::for_each(|module| {
+            if !module.is_going() && have_room {
+                module.each_symbol(matches, |address| {
+                    have_room &= in_modules.push_within_capacity(address).is_ok();
+                });
+            }
+        });
+    }
     addresses.extend_from_slice(&in_modules, GFP_KERNEL)?;
-    Ok(have_room && addresses.len() <= most)
+    Ok((have_room && addresses.len() <= most).then_some(addresses))
 }
 
 /// Whether a symbol of text or data has the name `NAME` or `MODULE:NAME`.

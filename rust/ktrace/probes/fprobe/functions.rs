@@ -104,8 +104,8 @@ pub(super) fn sort(numbers: &mut KVVec<usize>) {
     numbers.truncate(count);
 }
 
-/// The maximum number of symbols that match a pattern. ktrace asks ftrace about each symbol, which
-/// takes longer than in the kernel's fprobe.
+/// The maximum number of symbols that match the patterns of a list. ktrace asks ftrace about each
+/// symbol, which takes longer than in the kernel's fprobe.
 pub(super) const MAX_MATCHING: usize = 1 << 14;
 
 /// Finds the functions that match one of the first patterns, but none of the second, and that
@@ -132,21 +132,15 @@ pub(super) fn find_matching(with: &[&CStr], without: &[&CStr]) -> Result<Option<
 
 /// The addresses of the symbols that match one of the patterns, sorted. `None` if ktrace cannot
 /// read the symbols, or if more than [`MAX_MATCHING`] match.
-///
-/// Each pattern has a search of its own, because the search holds a spinlock, and most patterns
-/// have a prefix that makes it short.
 fn find_symbols(patterns: &[&CStr]) -> Result<Option<KVVec<usize>>> {
-    let wildcard = |byte: &u8| b"*?[\\".contains(byte);
-    let mut addresses = KVVec::new();
-    for pattern in patterns {
-        let prefix = pattern.to_bytes().split(wildcard).next().unwrap_or(&[]);
-        let matches = |name: &CStr| glob::matches(pattern, name);
-        if !symbol::add_matching(prefix, &matches, MAX_MATCHING, &mut addresses)? {
-            return Ok(None);
-        }
+    if patterns.is_empty() {
+        return Ok(Some(KVVec::new()));
     }
-    sort(&mut addresses);
-    Ok(Some(addresses))
+    let mut addresses = symbol::find_matching(patterns, MAX_MATCHING)?;
+    if let Some(addresses) = &mut addresses {
+        sort(addresses);
+    }
+    Ok(addresses)
 }
 
 /// Removes the numbers of a sorted list.

@@ -58,14 +58,12 @@ pub(crate) fn each_named(
     Ok(())
 }
 
-/// See [`crate::symbol::add_matching`].
-pub(crate) fn add_matching_in_kernel(
-    _prefix: &[u8],
-    _matches: &dyn Fn(&CStr) -> bool,
+/// See [`crate::symbol::find_matching`].
+pub(crate) fn find_matching_in_kernel(
+    _patterns: &[(&[u8], &CStr)],
     _most: usize,
-    _addresses: &mut KVVec<usize>,
-) -> Result<bool> {
-    Ok(false)
+) -> Result<Option<KVVec<usize>>> {
+    Ok(None)
 }
 
 /// See [`crate::symbol::exists`].

@@ -15,9 +15,12 @@ use kernel::{
 
 use probe::hash::hash;
 
-use crate::bindings::{
-    self as tracing,
-    KSYM_NAME_LEN, //
+use crate::{
+    bindings::{
+        self as tracing,
+        KSYM_NAME_LEN, //
+    },
+    hit::glob, //
 };
 
 use kallsyms::Kallsyms;
@@ -160,23 +163,27 @@ fn probe_sequence(hash: u64, len: usize) -> impl Iterator<Item = usize> {
     (0..len).map(move |step| (hash as usize).wrapping_add(step) & mask)
 }
 
-/// See [`crate::symbol::add_matching`].
-pub(crate) fn add_matching_in_kernel(
-    prefix: &[u8],
-    matches: &dyn Fn(&CStr) -> bool,
+/// Finds the addresses of the symbols of the kernel image for [`crate::symbol::find_matching`].
+/// Each pattern comes with the text before its first wildcard.
+pub(crate) fn find_matching_in_kernel(
+    patterns: &[(&[u8], &CStr)],
     most: usize,
-    addresses: &mut KVVec<usize>,
-) -> Result<bool> {
+) -> Result<Option<KVVec<usize>>> {
     const LEN: usize = KSYM_NAME_LEN as usize;
 
-    let mut name = KVVec::from_elem(0u8, LEN, GFP_KERNEL)?;
-    symbol_table::each(|_, symbol| {
-        let has_room = addresses.len() <= most;
-        if has_room && symbol.name(prefix, &mut name).is_some_and(matches) {
+    let mut addresses = KVVec::new();
+    let mut buffer = KVVec::from_elem(0u8, LEN, GFP_KERNEL)?;
+    let is_read = symbol_table::each(|_, symbol| {
+        let mut matches = |(prefix, pattern): &(&[u8], &CStr)| {
+            let name = symbol.name(prefix, &mut buffer);
+            name.is_some_and(|name| glob::matches(pattern, name))
+        };
+        if addresses.len() <= most && patterns.iter().any(&mut matches) {
             addresses.push(symbol.address()?, GFP_KERNEL)?;
         }
         Ok(())
-    })
+    })?;
+    Ok((is_read && addresses.len() <= most).then_some(addresses))
 }
 
 /// See [`crate::symbol::exists`].
