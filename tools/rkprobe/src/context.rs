@@ -42,10 +42,6 @@ use crate::{
     instance::Instance,
     late_texts::LateTexts,
     missing::Missing,
-    pattern::{
-        is_pattern,
-        matches, //
-    },
     profile,
     programs,
     reader::Reader,
@@ -54,6 +50,7 @@ use crate::{
         Record, //
     },
     rust_names,
+    selection::is_list,
     stream::{
         self,
         Options, //
@@ -265,7 +262,8 @@ impl Context {
         }
     }
 
-    /// Begins the run: the probes are armed. Says so, or lets the command of the run begin.
+    /// Begins the run: the probes are armed. Says so, or lets the command of the run begin, which
+    /// has the standard error for itself.
     pub fn begin(&self, instance: &Instance<'_>) -> Result {
         if !self.whom.command.is_empty() {
             self.tracefs.show("kill -CONT $pid");
@@ -308,26 +306,12 @@ impl Context {
             .map(|place| place.split('%').next().unwrap_or(place))
             .collect();
         places.dedup();
-        let matching = |pattern: &str| {
-            let all = self.functions.traceable();
-            all.filter(|symbol| matches(pattern, symbol.name)).count()
-        };
         if let [place] = places[..] {
             if let Some(module) = self.functions.awaited(place) {
                 return Ok(format!("{place} when {module} is loaded"));
             }
         }
-        let is_short = places.len() <= 3 && !places.iter().any(|place| is_pattern(place));
-        Ok(match is_short {
-            true => places.join(", "),
-            false => {
-                let count = |place: &&str| match is_pattern(place) {
-                    true => matching(place),
-                    false => 1,
-                };
-                counted(places.iter().map(count).sum(), noun)
-            }
-        })
+        named(&self.functions, &places, noun)
     }
 
     /// Shows the shell commands that wait until the run is over. `reader` reads the records meanwhile.
@@ -596,6 +580,32 @@ impl Context {
     }
 }
 
+/// The names of the places of probes if there are few, or else their number. A place can be a list
+/// for `f`.
+fn named(functions: &Functions, places: &[&str], noun: &str) -> Result<String> {
+    const SHOWN: usize = 3;
+
+    let has_patterns = |place: &str| is_list(&place.replace(',', ""));
+    let names: Vec<&str> = match places.iter().any(|place| has_patterns(place)) {
+        true => Vec::new(),
+        false => places.iter().flat_map(|place| place.split(',')).collect(),
+    };
+    if (1..=SHOWN).contains(&names.len()) {
+        return Ok(names.join(", "));
+    }
+    let count = |place: &&str| -> Result<usize> {
+        match is_list(place) {
+            true => {
+                let is_chosen = functions.selected(place)?;
+                Ok(functions.traceable().filter(is_chosen).count())
+            }
+            false => Ok(1),
+        }
+    };
+    let total = places.iter().map(count).sum::<Result<usize>>()?;
+    Ok(counted(total, noun))
+}
+
 /// A number of functions or places, with commas between the thousands.
 fn counted(count: usize, noun: &str) -> String {
     let digits = count.to_string();
@@ -618,6 +628,8 @@ fn has_utf8() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::functions;
+
     use super::*;
 
     #[test]
@@ -629,6 +641,24 @@ mod tests {
         assert!(end >= asked + Duration::from_secs(1));
         assert_eq!(time.end(), Some(end));
         assert_eq!(RunTime::new(None).end(), None);
+    }
+
+    #[test]
+    fn the_functions_of_lists_are_counted() {
+        let functions = functions::tests::functions();
+        for (places, expected) in [
+            (&["vfs_read"][..], "vfs_read"),
+            (&["vfs_read", "vfs_write"], "vfs_read, vfs_write"),
+            (&["mod_write,name_show"], "mod_write, name_show"),
+            (&["a", "b", "c", "d"], "4 functions"),
+            (&["vfs_*"], "2 functions"),
+            (&["vfs_*,mod_[w]*"], "3 functions"),
+            (&["vfs_*,!vfs_r*"], "1 function"),
+            (&["!*_*,*"], "1 function"),
+            (&["vfs_read", "name_*"], "4 functions"),
+        ] {
+            assert_eq!(named(&functions, places, "function").unwrap(), expected);
+        }
     }
 
     #[test]
