@@ -4,9 +4,12 @@
 //! cli/options/.
 
 use std::{
+    env,
+    ffi::OsString,
     fs,
     io,
-    path::Path, //
+    path::Path,
+    result, //
 };
 
 use clap::{
@@ -48,6 +51,7 @@ mod lat;
 mod leaks;
 mod list;
 mod locks;
+mod mistakes;
 mod names;
 mod net;
 mod offcpu;
@@ -143,6 +147,15 @@ fn write_man_pages(directory: &Path) -> Result {
     Ok(())
 }
 
+/// Parses a command line.
+fn parse(words: impl Iterator<Item = OsString>) -> result::Result<ArgMatches, clap::Error> {
+    let words: Vec<OsString> = words.collect();
+    command().try_get_matches_from(&words).map_err(|error| {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        mistakes::advise(error, command(), &words)
+    })
+}
+
 /// Whether a question is about the time between two events, whose second one another task may cause.
 fn is_between(name: &str, matches: &ArgMatches) -> bool {
     match name {
@@ -153,7 +166,7 @@ fn is_between(name: &str, matches: &ArgMatches) -> bool {
 
 /// Carries out the command of the command line. Returns the exit status.
 pub fn run() -> Result<u8> {
-    let matches = command().get_matches();
+    let matches = parse(env::args_os()).unwrap_or_else(|error| error.exit());
     let Some((name, matches)) = matches.subcommand() else {
         return Ok(0);
     };
@@ -273,6 +286,34 @@ mod tests {
             let parsed = command().try_get_matches_from(words.split(' '));
             let error = parsed.unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_has_a_suggestion() {
+        for (words, expected) in [
+            (
+                "exits f -d 1",
+                "-d is an option of lat, hist, slow, fails and others, not of exits",
+            ),
+            ("count f --stack", "'--by stack' exists"),
+            ("count f --stack", "--stack is an option of "),
+            ("args f --by comm", "--by is an option of lat, hist, "),
+            ("args f --sort count", "--sort is an option of lat, hist, "),
+            ("exits f --perfetto x", "--perfetto is an option of "),
+            ("--by comm count f", "--by comes after count"),
+            ("count f --pd 1", "a similar argument exists: '--pid'"),
+            ("count f --jsn", "a similar argument exists: '--json'"),
+            ("lt f", "a similar subcommand exists: 'lat'"),
+            ("hlp", "a similar subcommand exists: 'help'"),
+            ("count f -z", "unexpected argument '-z' found"),
+            ("count f g", "unexpected argument 'g' found"),
+        ] {
+            let words = ["rkprobe", words].join(" ");
+            let error = parse(words.split(' ').map(OsString::from)).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("as a value"), "{error}");
         }
     }
 
