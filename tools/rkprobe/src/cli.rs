@@ -6,7 +6,6 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
     io,
     path::Path,
     result, //
@@ -22,10 +21,7 @@ use crate::{
     asked::RETURN,
     commands,
     context::Context,
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::Result,
     tracefs::Tracefs, //
 };
 
@@ -43,6 +39,7 @@ mod cover;
 mod disk;
 mod doctor;
 mod events;
+mod examples;
 mod exits;
 mod fails;
 mod follow;
@@ -51,6 +48,7 @@ mod lat;
 mod leaks;
 mod list;
 mod locks;
+mod man;
 mod mistakes;
 mod names;
 mod net;
@@ -64,7 +62,7 @@ mod vars;
 mod watch;
 mod why;
 
-/// The commands and their options.
+/// The commands and their options, with examples.
 fn command() -> Command {
     Command::new("rkprobe")
         .version(env!("CARGO_PKG_VERSION"))
@@ -123,28 +121,7 @@ fn command() -> Command {
                 .about("Write the man pages")
                 .arg(word("DIRECTORY", "The directory of the pages")),
         )
-}
-
-fn write_man_pages(directory: &Path) -> Result {
-    let mut all = command();
-    all.build();
-    let subcommands: Vec<Command> = all.get_subcommands().cloned().collect();
-    for page in [all].into_iter().chain(subcommands) {
-        // The name of a subcommand is its own word. Its page has the name of the program in front.
-        let name = match page.get_name() {
-            "rkprobe" => "rkprobe".into(),
-            "help" | "names" => continue,
-            name => format!("rkprobe-{name}"),
-        };
-        let path = directory.join(format!("{name}.8"));
-        let mut text = Vec::new();
-        clap_mangen::Man::new(page)
-            .title(name)
-            .section("8")
-            .render(&mut text)?;
-        fs::write(&path, text).map_err(|error| Failure::file(path.display(), &error))?;
-    }
-    Ok(())
+        .mut_subcommands(examples::show)
 }
 
 /// Parses a command line.
@@ -183,7 +160,7 @@ pub fn run() -> Result<u8> {
             return Ok(0);
         }
         "man" => {
-            write_man_pages(Path::new(text(matches, "DIRECTORY")))?;
+            man::write(command(), Path::new(text(matches, "DIRECTORY")))?;
             return Ok(0);
         }
         _ => {}
@@ -248,6 +225,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_usage_has_the_command_that_runs() {
+        for mut command in command().get_subcommands().cloned() {
+            let takes = command.get_arguments().any(|arg| arg.get_id() == "COMMAND");
+            let usage = command.render_usage().to_string();
+            let lines = usage.lines().filter(|line| line.contains("[-- "));
+            let expected = if takes { usage.lines().count() } else { 0 };
+            assert_eq!(lines.count(), expected, "{usage}");
+        }
     }
 
     #[test]

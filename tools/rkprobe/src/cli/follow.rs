@@ -36,7 +36,9 @@ pub fn options() -> Command {
     traces(
         Command::new("follow")
             .about("What happens to an object, from its start to its end?")
-            .override_usage("rkprobe follow [OPTIONS] STRUCT from PLACE [until PLACE]")
+            .override_usage(
+                "rkprobe follow [OPTIONS] STRUCT from PLACE [until PLACE] [-- COMMAND...]",
+            )
             .arg(word(
                 "STRUCT",
                 "The type of the object: a structure, such as inode",

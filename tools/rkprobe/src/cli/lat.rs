@@ -43,8 +43,8 @@ pub fn options() -> Command {
         waits(Command::new("lat"))
             .about("How long do calls of functions take, or how long does an object take from one function to another?")
             .override_usage(
-                "rkprobe lat [OPTIONS] FUNCTIONS\n       \
-                 rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION",
+                "rkprobe lat [OPTIONS] FUNCTIONS [-- COMMAND...]\n       \
+                 rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION [-- COMMAND...]",
             )
             .arg(functions())
             .arg(buffer().requires("from"))
