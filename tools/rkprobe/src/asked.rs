@@ -117,6 +117,23 @@ pub fn refuse_place(text: &str) -> Result {
     }
 }
 
+/// Whether a text has `FUNCTION+OFFSET`, which is no [`Asked`] place.
+pub fn has_offset(text: &str) -> bool {
+    text.contains('+') && Asked::parse(text).is_none()
+}
+
+/// Fails for `FUNCTION+OFFSET`, where a command needs the return of a function. The kernel takes
+/// an offset of few bytes for the function itself.
+pub fn refuse_offset(text: &str) -> Result {
+    match has_offset(text) {
+        false => Ok(()),
+        true => Err(Failure::new(format!(
+            "{text} is a place inside a function, which has no duration, result or exits: \
+             args, count, hist and vars take one such place"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +205,12 @@ mod tests {
         }
         for text in ["f", "m:f", "f+3", "vfs_*", "f%all"] {
             assert!(refuse_place(text).is_ok(), "{text}");
+        }
+        for text in ["f+3", "m:f+0x3", "f+3,g"] {
+            assert!(refuse_offset(text).is_err(), "{text}");
+        }
+        for text in ["f", "f@a.c", "vfs_*", "f@c++.c"] {
+            assert!(refuse_offset(text).is_ok(), "{text}");
         }
     }
 }

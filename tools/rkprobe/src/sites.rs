@@ -12,6 +12,7 @@ use probe::btf::Btf;
 
 use crate::{
     asked::{
+        refuse_offset,
         Asked,
         Named,
         Point,
@@ -190,6 +191,7 @@ impl Functions {
 
     /// The same for a command that needs a function with a name of its own.
     pub fn by_name(&self, text: &str) -> Result<String> {
+        refuse_offset(text)?;
         let whole = self.whole(text)?;
         match whole == text || !whole.contains('+') {
             true => Ok(whole),

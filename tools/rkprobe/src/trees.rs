@@ -8,6 +8,7 @@ use std::collections::{
 };
 
 use crate::{
+    asked::refuse_offset,
     blocks,
     btf,
     cause::{
@@ -398,6 +399,7 @@ pub fn run(
     question: &Question<'_>,
     finish: impl FnOnce(&mut Answer<'_>) -> Result<String>,
 ) -> Result {
+    refuse_offset(question.root)?;
     match is_pattern(question.root) {
         true => drop(context.functions.choose(question.root, Method::Ftrace)?),
         false => context.functions.check(question.root, Method::Ftrace)?,

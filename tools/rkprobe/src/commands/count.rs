@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
+    asked::has_offset,
     by::By,
     context::Context,
     counts::{
@@ -232,7 +233,8 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             false => by.map_or("", By::field).to_string() + &count.clauses(),
         };
         // `f` does not wait for a module, and has no place inside a function.
-        let kind = match sites.is_some() || context.functions.awaited(pattern).is_some() {
+        let is_place = sites.is_some() || has_offset(pattern);
+        let kind = match is_place || context.functions.awaited(pattern).is_some() {
             true => "p",
             false => "f",
         };

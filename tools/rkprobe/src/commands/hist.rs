@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
+    asked::refuse_offset,
     by::By,
     commands::lat::Counting,
     context::Context,
@@ -372,7 +373,12 @@ pub fn run(context: &Context, asked: &Asked<'_>, options: &Options<'_>) -> Resul
     });
     let targets = match &sites {
         Some(_) => Targets::all(Vec::new()),
-        None => counting.targets(context)?,
+        None => {
+            if asked.is_at_return(&context.whom) {
+                refuse_offset(asked.functions)?;
+            }
+            counting.targets(context)?
+        }
     };
     let texts = targets.texts.clone();
     let commands = |group: &str| match &sites {

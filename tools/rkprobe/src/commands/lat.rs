@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{
+    asked::refuse_offset,
     by::By,
     context::Context,
     counted::Counted,
@@ -395,6 +396,7 @@ pub fn run(
         is_list: is_list(text),
         scale,
     };
+    refuse_offset(text)?;
     let counting = asked.counting();
     let targets = counting.targets(context)?;
     let texts = targets.texts.clone();

@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::{
+    asked::refuse_offset,
     calls,
     context::Context,
     duration,
@@ -145,6 +146,7 @@ pub fn run(
     options: &Options,
     perfetto: Option<&String>,
 ) -> Result {
+    refuse_offset(text)?;
     let functions = context.functions.each_whole(text, Method::Any)?;
     let values = Values::of_each(&context.functions, &functions, RESULT, more);
     let commands = |group: &str, event: &str, index: usize| {
