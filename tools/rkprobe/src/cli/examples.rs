@@ -41,7 +41,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The examples of a command. Those of all commands, for the program.
-pub fn of(command: &str) -> impl Iterator<Item = String> + '_ {
+fn of(command: &str) -> impl Iterator<Item = String> + '_ {
     let is_of =
         move |example: &&&str| command == "rkprobe" || example.split(' ').next() == Some(command);
     ALL.iter()
@@ -49,15 +49,15 @@ pub fn of(command: &str) -> impl Iterator<Item = String> + '_ {
         .map(|example| format!("rkprobe {example}"))
 }
 
-/// Adds the examples to the help of a command.
+/// Adds the examples to the help of a command, after what its help already has at the end.
 pub fn show(command: Command) -> Command {
-    let lines: String = of(command.get_name())
-        .map(|example| format!("\n  {example}"))
-        .collect();
-    match lines.is_empty() {
-        true => command,
-        false => command.after_help(format!("Examples:{lines}")),
+    let examples: Vec<String> = of(command.get_name()).collect();
+    if examples.is_empty() {
+        return command;
     }
+    let before = command.get_after_help();
+    let before = before.map_or(String::new(), |before| format!("{before}\n\n"));
+    command.after_help(format!("{before}Examples:\n  {}", examples.join("\n  ")))
 }
 
 #[cfg(test)]

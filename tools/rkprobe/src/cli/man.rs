@@ -25,7 +25,7 @@ pub fn write(mut all: Command, directory: &Path) -> Result {
         .filter(|page| page.get_name() != "help")
         .cloned()
         .collect();
-    for page in [all].into_iter().chain(commands) {
+    for page in [examples::show(all)].into_iter().chain(commands) {
         // The name of a subcommand is its own word. Its page has the name of the program in front.
         let name = match page.get_name() {
             "rkprobe" => "rkprobe".into(),
@@ -38,12 +38,17 @@ pub fn write(mut all: Command, directory: &Path) -> Result {
     Ok(())
 }
 
-/// The man page of a command. The usage and the examples are as in the help.
+/// The man page of a command. The usage, and the sections at the end of the help, are as there.
 fn text(mut command: Command, name: String) -> io::Result<Vec<u8>> {
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").lines().map(str::trim);
     let synopsis = section("SYNOPSIS", usage);
-    let examples: Vec<String> = examples::of(command.get_name()).collect();
+    let end = command.get_after_help().map(ToString::to_string);
+    let blocks = end.iter().flat_map(|end| end.split("\n\n"));
+    let blocks = blocks.filter_map(|block| block.split_once(":\n"));
+    let sections: String = blocks
+        .map(|(title, lines)| section(&title.to_uppercase(), lines.lines().map(str::trim)))
+        .collect();
     let is_program = command.has_subcommands();
     let man = clap_mangen::Man::new(command).title(name).section("8");
     let mut text = Vec::new();
@@ -55,7 +60,7 @@ fn text(mut command: Command, name: String) -> io::Result<Vec<u8>> {
     if is_program {
         man.render_subcommands_section(&mut text)?;
     }
-    text.extend(section("EXAMPLES", examples.iter().map(String::as_str)).bytes());
+    text.extend(sections.bytes());
     if is_program {
         man.render_version_section(&mut text)?;
     }
@@ -81,7 +86,7 @@ mod tests {
         let mut all = super::super::command();
         all.build();
         let command = match name {
-            "rkprobe" => &all,
+            "rkprobe" => &examples::show(all),
             name => all.find_subcommand(name).unwrap(),
         };
         String::from_utf8(text(command.clone(), name.into()).unwrap()).unwrap()
