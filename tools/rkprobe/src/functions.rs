@@ -29,6 +29,8 @@ use crate::{
 const BLACKLIST: &str = "/sys/kernel/debug/kprobes/blacklist";
 /// The functions that ftrace can trace.
 const TRACEABLE: &str = "available_filter_functions";
+/// The trace events of the kernel, as `SYSTEM:EVENT`.
+const EVENTS: &str = "available_events";
 /// How the names of the padding before functions start.
 pub const PADDING: &str = "__pfx_";
 
@@ -96,6 +98,8 @@ pub struct Functions {
     listing: OnceCell<Listing>,
     traceable: OnceCell<String>,
     blacklist: OnceCell<String>,
+    events_file: PathBuf,
+    events: OnceCell<String>,
 }
 
 impl Functions {
@@ -108,6 +112,8 @@ impl Functions {
             listing: OnceCell::new(),
             traceable: OnceCell::new(),
             blacklist: OnceCell::new(),
+            events_file: tracefs.path(EVENTS),
+            events: OnceCell::new(),
         }
     }
 
@@ -143,6 +149,16 @@ impl Functions {
         self.blacklist.get_or_init(read).lines().filter_map(|line| {
             let mut words = line.split_whitespace().skip(1);
             Some(symbol(words.next()?, words.next()))
+        })
+    }
+
+    /// The system and the name of a trace event.
+    pub fn trace_event(&self, system: Option<&str>, name: &str) -> Option<(&str, &str)> {
+        let read = || fs::read_to_string(&self.events_file).unwrap_or_default();
+        let mut events = self.events.get_or_init(read).lines();
+        events.find_map(|line| {
+            let event = line.split_once(':')?;
+            (event.1 == name && system.is_none_or(|system| system == event.0)).then_some(event)
         })
     }
 
@@ -306,6 +322,8 @@ pub mod tests {
             listing: OnceCell::from(Listing::of(symbols)),
             traceable: OnceCell::from(traceable.to_string()),
             blacklist: OnceCell::from(blacklist.to_string()),
+            events_file: "/no/such/file".into(),
+            events: OnceCell::from("block:block_rq_issue\nx:f\nsched:sched_switch\n".to_string()),
         }
     }
 }

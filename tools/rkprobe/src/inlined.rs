@@ -34,10 +34,16 @@ pub struct Question<'q> {
 }
 
 impl Question<'_> {
-    /// The functions that contain copies of a function. `module` is empty for the kernel. `None` if there is no debug
-    /// information, or if it does not say that the compiler inlined the function.
-    pub fn ask(&self, module: &str) -> Option<Vec<String>> {
-        self.ask_information(&Information::open(module, Origin::Here).ok()?)
+    /// The functions that contain copies of a function. `module` is empty for the kernel. `None` if
+    /// the debug information does not say that the compiler inlined the function. If there is none,
+    /// the error says how to get it.
+    pub fn ask(&self, module: &str) -> Result<Option<Vec<String>>, String> {
+        let information = Information::open(module, Origin::Here);
+        let information = information.map_err(|error| match error.split_once(": ") {
+            Some((_, advice)) => advice.into(),
+            None => error,
+        })?;
+        Ok(self.ask_information(&information))
     }
 
     fn ask_information(&self, debug: &Information) -> Option<Vec<String>> {

@@ -336,7 +336,7 @@ mod tests {
 
     fn error<T>(result: Result<T>) -> String {
         match result {
-            Err(Failure::Message(text)) => text,
+            Err(failure @ Failure::Message(_)) => failure.reason().into(),
             _ => String::new(),
         }
     }

@@ -31,12 +31,15 @@ const MOST: usize = 3;
 
 /// The failure for a function that does not exist, or not in this module.
 pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> Failure {
+    if let Some((system, name)) = functions.trace_event(module, name) {
+        return Failure::new(trace_event(system, name));
+    }
     if let Some(module) = module {
         if functions.all().all(|(_, symbol)| symbol.module != module) {
             return no_module(functions, module);
         }
     }
-    let holders = || {
+    let holders = || -> Result<Option<Vec<String>>, String> {
         let question = Question {
             function: name,
             is_wanted: &|name| functions.traceable().any(|symbol| symbol.name == name),
@@ -46,6 +49,21 @@ pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> F
     };
     let exports = of_release("modules.symbols");
     Failure::new(meant(functions, module, name, &exports, holders))
+}
+
+/// What a trace event is, and the command that answers questions about such events.
+fn trace_event(system: &str, name: &str) -> String {
+    let command = match system {
+        "block" => "; see rkprobe disk",
+        "lock" => "; see rkprobe locks",
+        "sched" => "; see rkprobe offcpu",
+        "skb" | "sock" | "tcp" => "; see rkprobe net",
+        _ => "",
+    };
+    format!(
+        "{system}:{name} is a trace event, and no function: 'e:NAME {system}.{name}' in \
+         rkprobe_dynamic_events records it{command}"
+    )
 }
 
 /// The text of a file about the modules of the running kernel.
@@ -65,13 +83,14 @@ fn no_module(functions: &Functions, module: &str) -> Failure {
 }
 
 /// `exports` has the functions that modules export, as the file `modules.symbols`. `holders` finds the functions that
-/// contain copies of this one. `None` if the compiler did not inline it.
+/// contain copies of this one: `None` if the compiler did not inline it. The error says how to get
+/// debug information.
 fn meant(
     functions: &Functions,
     module: Option<&str>,
     name: &str,
     exports: &str,
-    holders: impl FnOnce() -> Option<Vec<String>>,
+    holders: impl FnOnce() -> Result<Option<Vec<String>>, String>,
 ) -> String {
     let unknown = match module {
         Some(module) => format!("the module {module} has no function {name}"),
@@ -107,7 +126,11 @@ fn meant(
         true => format!("{name} is data, and no function"),
         false => unknown,
     };
-    if let Some(holders) = holders().filter(|_| !is_data) {
+    let found = match is_data {
+        true => Ok(None),
+        false => holders(),
+    };
+    if let Ok(Some(holders)) = &found {
         let shown: Vec<&str> = holders.iter().take(MOST).map(String::as_str).collect();
         let more = match holders.len() > MOST {
             true => " and others",
@@ -120,7 +143,13 @@ fn meant(
         .traceable()
         .filter(is_here)
         .map(|symbol| symbol.name);
-    unknown + &list("; similar: ", &similar(name, names, MOST))
+    let advice = match found {
+        Ok(_) => String::new(),
+        Err(advice) => format!(
+            "\nit may be inlined everywhere, or not in this kernel. To find its copies: {advice}"
+        ),
+    };
+    unknown + &list("; similar: ", &similar(name, names, MOST)) + &advice
 }
 
 /// Whether the compiler gave this name to a copy or a part of a function, such as `NAME.isra.0`.
@@ -213,7 +242,7 @@ mod tests {
             ),
         ] {
             let exports = "# Aliases\nalias symbol:near here\nalias symbol:far away\n";
-            let meant = meant(&functions(), module, name, exports, || None);
+            let meant = meant(&functions(), module, name, exports, || Ok(None));
             assert_eq!(meant, expected);
         }
     }
@@ -227,10 +256,46 @@ mod tests {
             (&["a", "b", "c"], " into a, b, c"),
             (&["a", "b", "c", "d"], " into a, b, c and others"),
         ] {
-            let holders = || Some(holders.iter().map(|name| name.to_string()).collect());
+            let holders = || Ok(Some(holders.iter().map(|name| name.to_string()).collect()));
             let meant = meant(&functions(), None, "vfs_raed", "", holders);
             let end = "; args, count and hist take its copies";
             assert_eq!(meant, format!("{inlined}{expected}{end}"));
+        }
+    }
+
+    #[test]
+    fn without_debug_information_a_function_may_be_inlined() {
+        let ask = |name| meant(&functions(), None, name, "", || Err("install it".into()));
+        assert_eq!(
+            ask("vfs_raed"),
+            "the kernel has no function vfs_raed; similar: vfs_read\n\
+             it may be inlined everywhere, or not in this kernel. To find its copies: install it"
+        );
+        assert_eq!(ask("vfs_data"), "vfs_data is data, and no function");
+    }
+
+    #[test]
+    fn a_trace_event_is_no_function() {
+        for (module, name, expected) in [
+            (
+                Some("sched"),
+                "sched_switch",
+                "sched:sched_switch is a trace event, and no function: \
+                 'e:NAME sched.sched_switch' in rkprobe_dynamic_events records it; \
+                 see rkprobe offcpu",
+            ),
+            (
+                None,
+                "f",
+                "x:f is a trace event, and no function: \
+                 'e:NAME x.f' in rkprobe_dynamic_events records it",
+            ),
+            (Some("block"), "sched_switch", "no module block is loaded"),
+        ] {
+            let Failure::Message(text) = no_function(&functions(), module, name) else {
+                panic!();
+            };
+            assert_eq!(text, expected);
         }
     }
 
