@@ -15,7 +15,8 @@ use crate::{
     failure::Result,
     functions::{
         Functions,
-        Symbol, //
+        Symbol,
+        PADDING, //
     },
     rust_names, //
 };
@@ -125,11 +126,20 @@ fn entries(
     entries
 }
 
+/// Whether a list asks for the padding before functions, which no command can probe.
+fn asks_for_padding(text: &str) -> bool {
+    text.contains(PADDING.trim_end_matches('_'))
+}
+
 /// Runs the command. `text` chooses the functions.
 pub fn run(context: &Context, text: &str) -> Result {
     let functions = &context.functions;
     functions.need_traceable()?;
-    let entries = entries(functions, functions.selected(text)?);
+    let selected = functions.selected(text)?;
+    let has_padding = asks_for_padding(text);
+    let entries = entries(functions, |symbol| {
+        selected(symbol) && (has_padding || !symbol.is_padding())
+    });
     if entries.is_empty() {
         return Err(functions.none_of(text));
     }
@@ -173,6 +183,16 @@ mod tests {
     use crate::functions::tests::functions;
 
     use super::*;
+
+    #[test]
+    fn only_its_name_asks_for_padding() {
+        for text in ["__pfx_vfs_read", "__pfx*", "vfs_*,mod:__pfx_*"] {
+            assert!(asks_for_padding(text), "{text}");
+        }
+        for text in ["*", "vfs_*", "mod:*,!*_read", "__p*"] {
+            assert!(!asks_for_padding(text), "{text}");
+        }
+    }
 
     #[test]
     fn each_function_has_a_remark() {
