@@ -26,7 +26,10 @@ use crate::{
         Screen, //
     },
     errno,
-    failure::Result,
+    failure::{
+        note,
+        Result, //
+    },
     flame::Stack,
     functions::Method,
     hist::{
@@ -36,6 +39,7 @@ use crate::{
         Row, //
     },
     lines::Lines,
+    pattern::is_pattern,
     probes,
     record::{
         function_of_exit,
@@ -48,6 +52,7 @@ use crate::{
     },
     selection::{
         is_list,
+        parse,
         split, //
     },
     stream,
@@ -374,13 +379,22 @@ pub fn run(
     let pattern = &*context.functions.by_name(pattern)?;
     let targets = context.functions.targets(pattern)?;
     let is_awaited = context.functions.awaited(pattern).is_some();
-    if !is_list(pattern) && !is_awaited {
-        let symbol = match split(pattern) {
-            (Some(module), name) => format!("{name} [{module}]"),
-            (None, name) => name.into(),
-        };
+    let symbol = |text| match split(text) {
+        (Some(module), name) => format!("{name} [{module}]"),
+        (None, name) => name.into(),
+    };
+    let parts = parse(pattern)?;
+    let named = parts
+        .iter()
+        .filter(|part| !part.is_excluded && !is_pattern(part.text) && !is_awaited);
+    for (symbol, text) in named.map(|part| (symbol(part.text), part.text)) {
         returns.look_up([&*symbol].into_iter());
-        returns.check_errors(&symbol, pattern)?;
+        match returns.check_errors(&symbol, text) {
+            Err(failure) if is_list(pattern) => {
+                note(format!("rkprobe: left out: {}", failure.reason()));
+            }
+            checked => checked?,
+        }
     }
     let who = by.unwrap_or(By::Comm);
     let by = Groups {
