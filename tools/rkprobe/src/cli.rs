@@ -22,6 +22,7 @@ use crate::{
     commands,
     context::Context,
     failure::Result,
+    probes,
     tracefs::Tracefs, //
 };
 
@@ -214,7 +215,10 @@ pub fn run() -> Result<u8> {
         "doctor" => return commands::doctor::run(&context),
         _ => events::ask(&context, matches),
     };
-    result.map_err(|failure| context.functions.explain(failure))?;
+    let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
+    result
+        .map_err(|failure| context.functions.explain(failure))
+        .map_err(|failure| probes::in_words(failure, &words.collect::<Vec<_>>()))?;
     Ok(context.status())
 }
 

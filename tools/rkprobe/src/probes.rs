@@ -11,6 +11,7 @@ use probe::{
 };
 
 use crate::{
+    btf,
     failure::{
         Failure,
         Result, //
@@ -138,6 +139,65 @@ fn newest(log: &str, command: &str) -> Option<String> {
         .then(|| format!("{error}\n{about}\n{caret}"))
 }
 
+/// The failure with only the word of the command line in which its error is, because the user has
+/// not written the rest of the probe's command, and with the parameters that a wrong name may mean.
+pub fn in_words(failure: Failure, words: &[String]) -> Failure {
+    let in_words = |text: String| shorten(&text, words, parameters).unwrap_or(text);
+    match failure {
+        Failure::Message(text) => Failure::Message(in_words(text)),
+        Failure::Refused(text, kind) => Failure::Refused(in_words(text), kind),
+        Failure::ClosedPipe => failure,
+    }
+}
+
+/// The parameters of what a probe takes for a function.
+fn parameters(target: &str) -> Vec<String> {
+    let (module, function) = match target.split_once(':') {
+        Some((module, function)) => (Some(module), function),
+        None => (None, target),
+    };
+    let function = function.split(['+', '%']).next().unwrap_or(function);
+    btf::with(module, |btf| {
+        let found = btf.function(function);
+        let names = found.iter().flat_map(|function| function.params());
+        names.map(|param| param.name.into()).collect()
+    })
+    .unwrap_or_default()
+}
+
+/// `None` if the text has no command with a caret, or the user has not written the word at it.
+fn shorten(
+    text: &str,
+    words: &[String],
+    parameters: impl Fn(&str) -> Vec<String>,
+) -> Option<String> {
+    let [error, about, caret] = text.lines().collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let command = about.trim_start().strip_prefix("Command: ")?;
+    let at = caret.find('^')?.checked_sub(about.len() - command.len())?;
+    let values = words.iter().filter_map(|word| word.split_once('='));
+    let all = words.iter().map(|word| &**word);
+    let places = all.chain(values.map(|(_, value)| value)).flat_map(|word| {
+        let starts = command.match_indices(word).map(|(start, _)| start);
+        starts.map(move |start| (start, word))
+    });
+    let (start, word) = places
+        .filter(|(start, word)| (*start..=start + word.len()).contains(&at) && !word.is_empty())
+        .max_by_key(|(_, word)| word.len())?;
+    let mut error = error.to_string();
+    if error == ErrorKind::NoBtfarg.text() {
+        let is_end = |character: char| !character.is_alphanumeric() && character != '_';
+        let name = command.get(at..)?.split(is_end).next()?;
+        let parameters = parameters(command.split(' ').nth(1)?);
+        let names = similar(name, parameters.iter().map(|name| &**name), 3);
+        if !names.is_empty() {
+            error += &format!("; similar: {}", names.join(", "));
+        }
+    }
+    Some(format!("{error}\n  {word}\n  {:1$}^", "", at - start))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -177,6 +237,34 @@ mod tests {
         for command in commands("vfs_read") {
             assert!(check_syntax(&command).is_ok(), "{command}");
         }
+    }
+
+    #[test]
+    fn an_error_is_in_the_word_of_the_user() {
+        let command = "f:g/count vfs_write by func if (coumt == 777) && common_pid != 3";
+        let shown = |error: &str, at: usize, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            let text = format!("{error}\n  Command: {command}\n           {:at$}^\n", "");
+            shorten(&text, &words, |target| {
+                assert_eq!(target, "vfs_write");
+                vec!["file".into(), "count".into()]
+            })
+        };
+        let unknown = ErrorKind::NoBtfarg.text();
+        let expected = format!("{unknown}; similar: count\n  coumt == 777\n  ^");
+        let at = command.find("coumt").unwrap();
+        for words in [
+            &["count", "vfs_write", "--if", "coumt == 777", "-d", "3"][..],
+            &["count", "vfs_write", "--if=coumt == 777"],
+        ] {
+            assert_eq!(shown(unknown, at, words).as_ref(), Some(&expected));
+        }
+        assert_eq!(
+            shown("Bad", at + 6, &["coumt == 777"]).unwrap(),
+            "Bad\n  coumt == 777\n        ^"
+        );
+        assert_eq!(shown("Bad", at, &["vfs_write", "3", ""]), None);
+        assert_eq!(shorten("Bad", &["Bad".into()], |_| Vec::new()), None);
     }
 
     #[test]
