@@ -102,6 +102,7 @@ mod error;
 mod expansion;
 mod fetch;
 mod function_list;
+mod hint;
 mod level;
 mod masked;
 mod members;
@@ -166,6 +167,7 @@ pub use function_list::{
     target_functions,
     FunctionItem, //
 };
+pub use hint::Hint;
 pub use masked::{
     has_address,
     Masked, //

@@ -20,10 +20,12 @@ use ktrace::{
     module_notifier, //
 };
 use probe::{
+    arch,
     command::{
         self,
         Delete,
         EventsFile,
+        Hint,
         Line,
         Normalized, //
     },
@@ -113,8 +115,19 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
     };
     result.map_err(|failure| {
         report(line, &failure);
+        if let Failure::Command(error) = &failure {
+            log_hint(file, line, error);
+        }
         failure.errno()
     })
+}
+
+/// Logs what to write instead of a refused command, if rkprobe knows it.
+#[inline(never)]
+fn log_hint(file: EventsFile, line: &str, error: &command::Error) {
+    if let Some(hint) = Hint::new(file, line, error, arch::current::kernel_name) {
+        reader::log(format_args!("{hint}"), |text| pr_info!("{text}\n"));
+    }
 }
 
 /// Removes all probes that `file` lists. Fails with `EBUSY` if one of them is in use, and then

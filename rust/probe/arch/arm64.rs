@@ -6,6 +6,7 @@
 
 use super::register::{
     find,
+    known_name,
     Register,
     Slot, //
 };
@@ -91,6 +92,16 @@ pub const LINK: Register = word(30);
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {
     find(REGISTERS, name)
+}
+
+/// The kernel's name of a register that assemblers call `name`: `x0` for `w0`, and `x29` for `fp`.
+pub fn kernel_name(name: &str) -> Option<&'static str> {
+    if name == "fp" {
+        return known_name(REGISTERS, Some("x29"));
+    }
+    let number = name.strip_prefix('w')?;
+    let mut names = REGISTERS.iter().map(|(known, _)| *known);
+    names.find(|known| known.strip_prefix('x') == Some(number))
 }
 
 /// The place of argument `n`, counted from 0, at the first instruction of a function.

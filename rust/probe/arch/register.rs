@@ -49,6 +49,15 @@ pub(super) const fn find(registers: &[(&str, Register)], name: &str) -> Option<R
     None
 }
 
+/// The name of a register as the table has it, if the table has the name.
+pub(super) fn known_name(
+    registers: &[(&'static str, Register)],
+    name: Option<&str>,
+) -> Option<&'static str> {
+    let mut names = registers.iter().map(|(known, _)| *known);
+    names.find(|known| Some(*known) == name)
+}
+
 /// Whether two byte strings are equal. A `const fn` cannot use `==` for them.
 const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
     while let ([first, a_rest @ ..], [second, b_rest @ ..]) = (a, b) {

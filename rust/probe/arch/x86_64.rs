@@ -6,6 +6,7 @@
 
 use super::register::{
     find,
+    known_name,
     Register,
     Slot, //
 };
@@ -76,6 +77,13 @@ pub const INSTRUCTION_POINTER: Register = IP;
 /// C: `regs_query_register_offset()`.
 pub const fn register(name: &str) -> Option<Register> {
     find(REGISTERS, name)
+}
+
+/// The kernel's name of a register that assemblers call `name`: `ax` for `rax` and `eax`, `r8` for
+/// `r8d`.
+pub fn kernel_name(name: &str) -> Option<&'static str> {
+    let known = |name| known_name(REGISTERS, name);
+    known(name.strip_prefix(['r', 'e'])).or_else(|| known(name.strip_suffix(['d', 'w', 'b'])))
 }
 
 /// The place of argument `n`, counted from 0, at the first instruction of a function.

@@ -164,7 +164,7 @@ impl EventsFile {
 
     /// The kind of the probe that a line creates, by its letter. `None` if the file has no such
     /// kind.
-    fn kind(self, line: &str) -> Option<ProbeKind> {
+    pub(super) fn kind(self, line: &str) -> Option<ProbeKind> {
         let letter = Words::new(line).next()?.bytes().next()?;
         let kind = match letter {
             b'p' => ProbeKind::Kprobe,

@@ -47,6 +47,7 @@ use crate::{
         Start, //
     },
     patterns::Patterns,
+    reader,
     registered::{
         boxed,
         Registered, //
@@ -113,7 +114,10 @@ impl Functions<'_> {
         for item in target_functions(self.0) {
             match item.is_excepted {
                 true => leaves_out = true,
-                false => check(item.pattern).map_err(|error| at_function(error, item.at))?,
+                false => check(item.pattern).map_err(|error| {
+                    log_untraceable(item.pattern);
+                    at_function(error, item.at)
+                })?,
             }
         }
         if leaves_out {
@@ -164,6 +168,17 @@ fn check(pattern: &str) -> Result {
     match is_known {
         true => Ok(()),
         false => fprobe::exists(&[&text], &[]),
+    }
+}
+
+/// Logs that ftrace cannot trace a function, if the kernel has a function of this name.
+#[inline(never)]
+fn log_untraceable(name: &str) {
+    if symbols::address_of(name).is_ok() {
+        reader::log(
+            format_args!("{name}: ftrace cannot trace this function"),
+            |text| pr_info!("{text}\n"),
+        );
     }
 }
 

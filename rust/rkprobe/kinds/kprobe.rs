@@ -105,6 +105,9 @@ impl<'a> Kind<'a> for Symbol<'a> {
         security::kprobes_allowed().map_err(at_target)?;
         let register = |compiled| self.register(command, &compiled, purpose);
         let registered = self.check_address(compiled.and_then(register));
+        if let Some(address) = registered.as_ref().ok().and_then(|probe| probe.address()) {
+            self.log_other_function(address);
+        }
         if self.module_symbol().is_none() {
             return Ok(Start::Once(registered?));
         }
@@ -168,6 +171,28 @@ impl<'a> Symbol<'a> {
             0 => Ok(Some(true)),
             offset => Ok(symbol::is_entry(symbols::address_at(self.symbol, offset)?)),
         }
+    }
+
+    /// Logs which function contains `address`, the address of the target, if it is not the function
+    /// of the symbol: such an offset is most often a mistake. perf probe counts from the start of
+    /// the kernel's text.
+    #[inline(never)]
+    fn log_other_function(&self, address: usize) {
+        let symbol = address.wrapping_sub(self.offset as usize);
+        if self.offset == 0
+            || matches!(self.symbol, "_text" | "_stext")
+            || symbol::start_of(address) == symbol::start_of(symbol)
+        {
+            return;
+        }
+        let place = exits::SymbolOffset(address as u64);
+        reader::log(
+            format_args!(
+                "{}+{} is in another function: {place}",
+                self.symbol, self.offset
+            ),
+            |text| pr_info!("{text}\n"),
+        );
     }
 
     fn resolved(&self, command: &Command<'_>, is_entry: bool) -> ResolvedTarget<'a> {

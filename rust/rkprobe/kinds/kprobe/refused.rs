@@ -53,6 +53,7 @@ pub(super) fn check(
         return Err(command::Error::at_target(ErrorKind::NonUniqSymbol, Errno::EINVAL).into());
     }
     if !is_traceable(address)? {
+        log_at(address, "not in a function that ftrace can trace");
         return Err(at_target(EINVAL));
     }
     if let Err(Failure::Command(error)) = &registered {
@@ -60,20 +61,39 @@ pub(super) fn check(
             error.kind,
             ErrorKind::FailRegProbe | ErrorKind::BadInsnBndry
         ) {
-            log_unprobable(address)?;
+            log_unprobable(address, error.errno)?;
         }
     }
     registered
 }
 
-/// Logs why the kernel refuses a probe at this address, if the instruction is the reason.
+/// Logs why the kernel refuses a probe at this address with this error: because of the instruction,
+/// or because the address is on one of the kernel's lists.
+///
+/// C: `check_kprobe_address_safe()`, `register_kretprobe()`.
 #[inline(never)]
-fn log_unprobable(address: usize) -> Result {
+fn log_unprobable(address: usize, errno: Errno) -> Result {
     if let Some(why) = kprobe::unprobable(address)? {
-        let place = exits::SymbolOffset(address as u64);
-        reader::log(format_args!("{place}: {why}"), |text| pr_info!("{text}\n"));
+        log_at(address, why);
+    } else if errno == Errno::EINVAL {
+        log_at(
+            address,
+            match symbol::is_entry(address) {
+                Some(true) => "on the kernel's blacklist of kprobes or of return probes",
+                Some(false) => "on the kernel's blacklist of kprobes, or code that it changes",
+                None => return Ok(()),
+            },
+        );
     }
     Ok(())
+}
+
+/// Logs the reason for a place.
+fn log_at(address: usize, why: impl fmt::Display) {
+    log(format_args!(
+        "{}: {why}",
+        exits::SymbolOffset(address as u64)
+    ));
 }
 
 /// Whether this address is in a function that may be traced. Tracing itself uses the other
@@ -118,10 +138,7 @@ pub(super) fn of_retinsn(refusal: Refusal) -> Failure {
             ErrorKind::BadText
         }
         Refusal::Unprobable(address, why) => {
-            log(format_args!(
-                "{}: {why}; use %return",
-                exits::SymbolOffset(address as u64)
-            ));
+            log_at(address, format_args!("{why}; use %return"));
             ErrorKind::RetInsnRefused
         }
         Refusal::NotBuilt => {

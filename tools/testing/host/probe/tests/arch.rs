@@ -91,3 +91,24 @@ fn what_arm64_calls_by_other_names_is_in_these_registers() {
     assert_eq!(Some(arm64::FRAME_POINTER), arm64::register("x29"));
     assert_eq!(Some(arm64::LINK), arm64::register("x30"));
 }
+
+#[test]
+fn the_names_of_assemblers_lead_to_those_of_the_kernel() {
+    for (name, known) in [
+        ("rax", "ax"),
+        ("ebp", "bp"),
+        ("rip", "ip"),
+        ("eflags", "flags"),
+        ("r15d", "r15"),
+        ("r8b", "r8"),
+    ] {
+        assert_eq!(x86_64::kernel_name(name), Some(known), "{name}");
+    }
+    for (name, known) in [("w0", "x0"), ("w30", "x30"), ("fp", "x29")] {
+        assert_eq!(arm64::kernel_name(name), Some(known), "{name}");
+    }
+    for name in ["", "ax", "r", "e", "r8", "r16", "x0", "w31", "w", "wsp"] {
+        assert_eq!(x86_64::kernel_name(name), None, "{name}");
+        assert_eq!(arm64::kernel_name(name), None, "{name}");
+    }
+}

@@ -17,6 +17,7 @@ mod events;
 mod expansion;
 mod functions;
 mod grammar;
+mod hints;
 mod limits;
 mod listing;
 mod masked;
