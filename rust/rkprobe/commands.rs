@@ -130,11 +130,11 @@ fn log_hint(file: EventsFile, line: &str, error: &command::Error) {
     }
 }
 
-/// Removes all probes that `file` lists. Fails with `EBUSY` if one of them is in use, and then
-/// removes none.
+/// Removes all probes that `file` lists. Fails with `EBUSY` if one of them is in use, then removes
+/// none, and logs which one.
 pub(crate) fn clear(file: EventsFile) -> Result {
     let _commands = COMMANDS.lock();
-    registry::remove(|probe| probe.is_in(file))?;
+    registry::remove_or_log(|probe| probe.is_in(file))?;
     Ok(())
 }
 
@@ -172,7 +172,7 @@ impl module_notifier::Handler for Modules {
 
 fn remove(file: EventsFile, delete: &Delete<'_>) -> Result<(), Failure> {
     let is_deleted = |probe: &Probe| probe.is_in(file) && probe.spec().is_deleted_by(delete);
-    match registry::remove(is_deleted) {
+    match registry::remove_or_log(is_deleted) {
         Ok(0) => Err(command::Error::at_command(ErrorKind::NoSuchEvent, Errno::ENOENT).into()),
         Ok(_) => Ok(()),
         Err(error) if error == EBUSY => {

@@ -59,13 +59,14 @@ pub(crate) use modules::{
     module_leaving, //
 };
 pub(crate) use removal::{
-    remove,
+    remove_or_log,
     shut_down, //
 };
 
 use removal::{
     limit_retired,
-    remove_locked, //
+    remove,
+    remove_locked_or_log, //
 };
 
 /// All events and probes.
@@ -282,7 +283,7 @@ impl dyn_event::Entries for ListedProbes {
 
     fn remove(token: &EventMutex, number: usize) -> Result {
         let has_number = |probe: &Probe| probe.number() == number;
-        remove_locked(token, has_number)?;
+        remove_locked_or_log(token, has_number)?;
         Ok(())
     }
 

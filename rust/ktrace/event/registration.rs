@@ -14,6 +14,7 @@ pub(crate) mod operations;
 pub(crate) mod output;
 pub(crate) mod pinned_event;
 pub(crate) mod removal;
+pub(crate) mod users;
 
 /// Initialises the registration of events, when the module that holds this crate loads.
 ///

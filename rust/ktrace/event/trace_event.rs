@@ -62,7 +62,8 @@ pub use super::{
             Operations, //
         },
         output::Output,
-        removal::empty_traces, //
+        removal::empty_traces,
+        users::EventUsers, //
     },
 };
 

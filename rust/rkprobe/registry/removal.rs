@@ -2,6 +2,8 @@
 
 //! Removal of probes and events.
 
+use core::fmt;
+
 use kernel::{
     prelude::*,
     sync::atomic::Relaxed,
@@ -13,12 +15,13 @@ use kernel::{
 
 use ktrace::trace_event::{
     self,
-    EventMutex, //
+    EventMutex,
+    EventUsers, //
 };
-use probe::command::EventField;
 
 use crate::{
     event::Probe,
+    reader,
     registered::UnregisterBatch, //
 };
 
@@ -69,6 +72,32 @@ pub(crate) fn remove(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
     EventMutex::with(|token| remove_locked(token, is_doomed))?
 }
 
+/// Does what [`remove`] does, for a user. If an event is in use, logs which one, and by whom.
+pub(crate) fn remove_or_log(is_doomed: impl Fn(&Probe) -> bool) -> Result<usize> {
+    EventMutex::with(|token| remove_locked_or_log(token, is_doomed))?
+}
+
+/// Does what [`remove_or_log`] does, for a caller that holds `event_mutex`.
+pub(super) fn remove_locked_or_log(
+    token: &EventMutex,
+    is_doomed: impl Fn(&Probe) -> bool,
+) -> Result<usize> {
+    let removed = remove_locked(token, &is_doomed);
+    if matches!(removed, Err(EBUSY)) {
+        log_in_use(token, &is_doomed);
+    }
+    removed
+}
+
+/// Logs the first event that cannot be removed, and its users.
+#[inline(never)]
+fn log_in_use(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) {
+    let registry = REGISTRY.lock();
+    if let Err(in_use) = registry.doomed_events(token, is_doomed) {
+        reader::log(format_args!("{in_use}"), |text| pr_info!("{text}\n"));
+    }
+}
+
 /// Does what [`remove`] does, for a caller that holds `event_mutex`.
 ///
 /// The kernel takes `trace_types_lock` to remove an event. It also holds this lock when the removal
@@ -105,41 +134,81 @@ struct Removed {
     events: VVec<Event>,
 }
 
+/// An event that cannot be removed. `Display` writes the reason.
+struct InUse<'a> {
+    event: &'a Event,
+    users: EventUsers<'a>,
+    /// A probe that stays, and uses the event.
+    by: Option<&'a Probe>,
+}
+
+impl fmt::Display for InUse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (group, name) = self.event.names();
+        let (group, name) = (group.to_str().unwrap_or(""), name.to_str().unwrap_or(""));
+        write!(f, "{group}/{name} is in use: ")?;
+        match self.by.map(Probe::spec) {
+            Some(user) => write!(f, "the probe {}/{}", user.group(), user.event()),
+            None => self.users.fmt(f),
+        }
+    }
+}
+
 impl Registry {
+    /// Counts the events all of whose probes satisfy `is_doomed`. Fails with the first event that
+    /// has a user, or that a probe that stays uses.
+    fn doomed_events<'a>(
+        &'a self,
+        token: &'a EventMutex,
+        is_doomed: impl Fn(&Probe) -> bool,
+    ) -> Result<usize, InUse<'a>> {
+        let is_lost = |event: &Event| self.probes_of(event.operations()).all(&is_doomed);
+        let in_use = |event, by| InUse {
+            event,
+            users: event.users(token),
+            by,
+        };
+        let mut doomed = 0;
+        for event in self.events.iter().filter(|event| is_lost(event)) {
+            if event.is_busy(token) {
+                return Err(in_use(event, None));
+            }
+            doomed += 1;
+        }
+        if doomed == 0 {
+            return Ok(0);
+        }
+        for user in self.probes.iter().filter(|probe| !is_doomed(probe)) {
+            for field in user.used_fields() {
+                let used = (field.group.as_bytes(), field.event.as_bytes());
+                let is_used = |event: &&Event| {
+                    let (group, name) = event.names();
+                    (group.to_bytes(), name.to_bytes()) == used
+                };
+                if let Some(event) = self
+                    .events
+                    .iter()
+                    .find(is_used)
+                    .filter(|event| is_lost(event))
+                {
+                    return Err(in_use(event, Some(user)));
+                }
+            }
+        }
+        Ok(doomed)
+    }
+
     /// Removes all probes that satisfy `is_doomed`, and takes the events that keep no probe out of
     /// the list. Otherwise fails and changes nothing. The list has room for these events.
     fn take(&mut self, token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) -> Result<Removed> {
         let doomed_probes = self.probes.iter().filter(|probe| is_doomed(probe)).count();
-        let mut doomed_events = 0;
-        for event in &self.events {
-            if self.probes_of(event.operations()).all(&is_doomed) {
-                if event.is_busy(token) {
-                    return Err(EBUSY);
-                }
-                doomed_events += 1;
-            }
-        }
+        let doomed_events = self.doomed_events(token, &is_doomed).map_err(|_| EBUSY)?;
         let mut removed = Removed {
             probes: doomed_probes,
             events: VVec::with_capacity(doomed_events, GFP_KERNEL)?,
         };
         if doomed_probes == 0 && doomed_events == 0 {
             return Ok(removed);
-        }
-        for user in &self.probes {
-            let mut used = user.used_fields();
-            let is_lost = |field: EventField<'_>| {
-                let used = (field.group.as_bytes(), field.event.as_bytes());
-                let is_used = |event: &&Event| {
-                    let (group, name) = event.names();
-                    (group.to_bytes(), name.to_bytes()) == used
-                };
-                let event = self.events.iter().find(is_used);
-                event.is_some_and(|event| self.probes_of(event.operations()).all(&is_doomed))
-            };
-            if !is_doomed(user) && used.any(is_lost) {
-                return Err(EBUSY);
-            }
         }
         let kept_probes = VVec::with_capacity(self.probes.len() - doomed_probes, GFP_KERNEL)?;
         let mut kept_events = VVec::with_capacity(self.events.len(), GFP_KERNEL)?;

@@ -201,6 +201,36 @@ impl Sink {
         !self.only.get().is_null() || self.users().is_some_and(Users::is_perf)
     }
 
+    /// Whether perf has opened the event.
+    pub(in crate::event) fn has_perf(&self) -> bool {
+        self.users()
+            .is_some_and(|users| !users.perf.get().is_null())
+    }
+
+    /// Calls `f` with the file of each trace instance that uses the event.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold `event_mutex`.
+    pub(in crate::event) unsafe fn each_file(
+        &self,
+        mut f: impl FnMut(*mut bindings::trace_event_file),
+    ) {
+        let only = self.only.get();
+        if !only.is_null() {
+            return f(only);
+        }
+        let mut link = self
+            .users()
+            .map_or(ptr::null_mut(), |users| users.files.get());
+        // SAFETY: By the type invariant of `Users`, a link in the list is live. The list changes
+        // only with `event_mutex` held, and the caller holds it.
+        while let Some(this) = unsafe { link.as_ref() } {
+            f(this.file);
+            link = this.next.get();
+        }
+    }
+
     pub(in crate::event) fn add_perf(&self, call: *mut bindings::trace_event_call) -> Result {
         let users = self.need_users()?;
         users.perf.assign(call);

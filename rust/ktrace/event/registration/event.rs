@@ -76,7 +76,8 @@ use super::{
         EventBox,
         PinnedEvent, //
     },
-    removal, //
+    removal,
+    users::EventUsers, //
 };
 
 /// A registered event. Dropping the event removes it.
@@ -326,6 +327,11 @@ impl<O: Operations + ?Sized> TraceEvent<O> {
     /// holds it.
     pub fn is_busy(&self, token: &EventMutexHeld) -> bool {
         self.inner.is_busy(token)
+    }
+
+    /// The users of the event, for a message: see [`is_busy`](Self::is_busy).
+    pub fn users<'a>(&'a self, token: &'a EventMutexHeld) -> EventUsers<'a> {
+        EventUsers::new(&self.inner, token)
     }
 
     /// Removes the event, unless the event has a user. C: `trace_remove_event_call()`.

@@ -193,7 +193,7 @@ impl PinnedEvent {
         (self.output().group().name(), self.output().name())
     }
 
-    fn sink(&self) -> &Sink {
+    pub(super) fn sink(&self) -> &Sink {
         // SAFETY: By the type invariant, the sink is borrowed from the operations. They live as
         // long as `self`, and no code changes them.
         unsafe { self.sink.as_ref() }
