@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    draw::Bar,
     hist::{
         self,
         Row, //
     },
     spread::{
         Bucket,
+        Range,
         Scale,
         Spread, //
     },
@@ -72,9 +74,29 @@ impl Counted {
         self.max.unwrap_or(self.spread.max())
     }
 
+    /// The range of the buckets in the kernel.
+    pub fn range(&self) -> Option<Range> {
+        self.spread.range()
+    }
+
     /// All buckets between the first and the last with a number.
     pub fn buckets(&self, scale: &Scale) -> Vec<Bucket> {
         self.spread.buckets(scale)
+    }
+
+    /// The buckets of a range of all numbers.
+    pub fn buckets_of(&self, scale: &Scale, range: Option<Range>) -> Vec<Bucket> {
+        self.spread.buckets_of(scale, range)
+    }
+
+    /// The buckets of durations as the rows of a diagram.
+    pub fn bars(&self, scale: &Scale) -> Vec<Bar> {
+        self.spread.bars(scale)
+    }
+
+    /// The buckets of a range of durations as the rows of a diagram.
+    pub fn bars_of(&self, scale: &Scale, range: Option<Range>) -> Vec<Bar> {
+        self.spread.bars_of(scale, range)
     }
 }
 

@@ -30,14 +30,17 @@ const MIN_BAR: usize = 4;
 
 /// One line for each bar. No line is wider than the terminal.
 pub fn bars(bars: &[Bar], screen: Screen) -> String {
-    let length = |bar: &Bar| width(&bar.label);
-    let value_width = bars
-        .iter()
+    diagrams(&[bars], screen).concat()
+}
+
+/// The lines of each diagram. Their bars begin in the same column, and the longest bar of each has the same length.
+pub fn diagrams<B: AsRef<[Bar]>>(diagrams: &[B], screen: Screen) -> Vec<String> {
+    let all = || diagrams.iter().flat_map(AsRef::as_ref);
+    let value_width = all()
         .map(|bar| bar.value.to_string().len())
         .max()
         .unwrap_or(0);
-    let mut label_width = bars.iter().map(length).max().unwrap_or(0);
-    let highest = bars.iter().map(|bar| bar.value).max().unwrap_or(0).max(1);
+    let mut label_width = all().map(|bar| width(&bar.label)).max().unwrap_or(0);
     let mut room = 0;
     if let Some(columns) = screen.columns {
         let others = value_width + 2;
@@ -47,6 +50,19 @@ pub fn bars(bars: &[Bar], screen: Screen) -> String {
             room = 0;
         }
     }
+    let lines = |bars: &B| lines(bars.as_ref(), label_width, value_width, room, screen);
+    diagrams.iter().map(lines).collect()
+}
+
+/// The lines of a diagram, with columns of these widths.
+fn lines(
+    bars: &[Bar],
+    label_width: usize,
+    value_width: usize,
+    room: usize,
+    screen: Screen,
+) -> String {
+    let highest = bars.iter().map(|bar| bar.value).max().unwrap_or(0).max(1);
     let mut text = String::new();
     for bar in bars {
         let label = shorten(&bar.label, label_width);
@@ -54,19 +70,39 @@ pub fn bars(bars: &[Bar], screen: Screen) -> String {
         let line = format!("{label}  {:>value_width$}", bar.value);
         text += &line;
         if room > 0 && bar.value > 0 {
-            let (start, end) = if screen.has_color {
-                (COLOR, NORMAL)
-            } else {
-                ("", "")
-            };
-            text += &format!(
-                " {start}{}{end}",
-                blocks(bar.value, highest, room, screen.has_blocks)
-            );
+            let bar = blocks(bar.value, highest, room, screen.has_blocks);
+            text += &format!(" {}", colored(&bar, screen));
         }
         text.push('\n');
     }
     text
+}
+
+/// A sentence in one line, or, if the terminal is not wide enough, in a line for each part. Semicolons end parts, and
+/// commas those of a part that is still too wide.
+pub fn sentence(text: &str, screen: Screen) -> String {
+    const INDENT: &str = "  ";
+
+    let columns = screen.columns.unwrap_or(usize::MAX);
+    if width(text) <= columns {
+        return format!("{text}\n");
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split_inclusive("; ") {
+        let mut is_first = true;
+        for words in part.split_inclusive(", ") {
+            match lines.last_mut() {
+                Some(line) if !is_first && width(line) + width(words.trim_end()) <= columns => {
+                    *line += words;
+                }
+                Some(_) => lines.push(format!("{INDENT}{words}")),
+                None => lines.push(words.into()),
+            }
+            is_first = false;
+        }
+    }
+    let lines = lines.iter();
+    lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// A line of `width` characters with a mark at the place of `value` between 0 and `highest`.
@@ -78,15 +114,16 @@ pub fn track(value: u64, highest: u64, width: usize, screen: Screen) -> String {
         true => ("\u{2500}", "\u{25cf}"),
         false => ("-", "*"),
     };
-    let (start, end) = match screen.has_color {
-        true => (COLOR, NORMAL),
-        false => ("", ""),
-    };
-    format!(
-        "{}{start}{mark}{end}{}",
-        line.repeat(place),
-        line.repeat(last - place)
-    )
+    let mark = colored(mark, screen);
+    format!("{}{mark}{}", line.repeat(place), line.repeat(last - place))
+}
+
+/// A text in the colour of bars, if they have one.
+pub fn colored(text: &str, screen: Screen) -> String {
+    match screen.has_color {
+        true => format!("{COLOR}{text}{NORMAL}"),
+        false => text.into(),
+    }
 }
 
 /// The number of characters of a text, as it is printed.
@@ -170,6 +207,41 @@ mod tests {
             ""
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn diagrams_share_their_columns() {
+        let bar = |label: &str, value| Bar {
+            label: label.into(),
+            value,
+        };
+        let all = [vec![bar("a", 100)], vec![bar("bb", 5), bar("b", 1)]];
+        assert_eq!(
+            diagrams(&all, screen(Some(18), false)),
+            ["a   100 ##########\n", "bb    5 ##########\nb     1 ##\n"]
+        );
+    }
+
+    #[test]
+    fn a_sentence_has_lines_of_whole_parts() {
+        let text = "f: 3 calls, average 52.9 us, longest 80.3 us; by buckets, half within 65.5 us, 99 % within 131 us";
+        for (columns, expected) in [
+            (None, text),
+            (Some(text.len()), text),
+            (
+                Some(80),
+                "f: 3 calls, average 52.9 us, longest 80.3 us;\n  \
+                 by buckets, half within 65.5 us, 99 % within 131 us",
+            ),
+            (
+                Some(30),
+                "f: 3 calls, average 52.9 us,\n  longest 80.3 us;\n  by buckets,\n  half within 65.5 us,\n  \
+                 99 % within 131 us",
+            ),
+        ] {
+            let screen = screen(columns, false);
+            assert_eq!(sentence(text, screen), format!("{expected}\n"));
+        }
     }
 
     #[test]

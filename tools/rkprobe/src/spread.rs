@@ -135,6 +135,15 @@ impl Bucket {
     }
 }
 
+/// The shortest and the longest duration.
+pub type Range = (u64, u64);
+
+/// The range of all ranges.
+pub fn range_of(ranges: impl Iterator<Item = Option<Range>>) -> Option<Range> {
+    let ranges = ranges.flatten();
+    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
 /// Durations, in ns.
 #[derive(Clone, Default)]
 pub struct Spread {
@@ -199,12 +208,22 @@ impl Spread {
         self.counts.iter().find(is_it).map_or(0, |(ns, _)| *ns)
     }
 
+    /// The shortest and the longest duration, if there is one.
+    pub fn range(&self) -> Option<Range> {
+        (self.count > 0).then(|| (self.min(), self.max()))
+    }
+
     /// All buckets from the first to the last that has a duration.
     pub fn buckets(&self, scale: &Scale) -> Vec<Bucket> {
-        if self.count == 0 {
+        self.buckets_of(scale, self.range())
+    }
+
+    /// All buckets from that of the first to that of the last duration of a range, which contains all durations.
+    pub fn buckets_of(&self, scale: &Scale, range: Option<Range>) -> Vec<Bucket> {
+        let Some((min, max)) = range else {
             return Vec::new();
-        }
-        let (mut below, bounds) = scale.bounds(self.min(), self.max());
+        };
+        let (mut below, bounds) = scale.bounds(min, max);
         // The first bucket also has the duration 0.
         let mut from = match below {
             0 => Bound::Unbounded,
@@ -223,7 +242,7 @@ impl Spread {
             });
             (below, from) = (bound, Bound::Excluded(bound));
         }
-        if seen < self.count {
+        if below < max {
             buckets.push(Bucket {
                 over_ns: below,
                 to_ns: None,
@@ -235,7 +254,13 @@ impl Spread {
 
     /// The buckets as the rows of a diagram.
     pub fn bars(&self, scale: &Scale) -> Vec<Bar> {
-        self.buckets(scale).iter().map(Bucket::bar).collect()
+        self.bars_of(scale, self.range())
+    }
+
+    /// The buckets of a range as the rows of a diagram.
+    pub fn bars_of(&self, scale: &Scale, range: Option<Range>) -> Vec<Bar> {
+        let buckets = self.buckets_of(scale, range);
+        buckets.iter().map(Bucket::bar).collect()
     }
 
     /// The figures for JSON.
@@ -319,6 +344,16 @@ mod tests {
             (MAX_LINEAR + 1, (50, None, 1))
         );
         assert!(counts(&Spread::default(), &Scale::Log2).is_empty());
+        let range = range_of([high.range(), None, spread.range()].into_iter());
+        let rows = |spread: &Spread, scale| -> Vec<u64> {
+            let buckets = spread.buckets_of(scale, range);
+            buckets.iter().map(|bucket| bucket.count).collect()
+        };
+        assert_eq!(rows(&high, &Scale::Log2), [0, 0, 0, 0, 0, 2]);
+        assert_eq!(rows(&spread, &Scale::Log2), [2, 1, 2, 0, 1, 0]);
+        assert_eq!(rows(&spread, &edges), [2, 3, 1]);
+        assert_eq!(rows(&high, &edges), [0, 0, 2]);
+        assert_eq!(rows(&Spread::default(), &Scale::Linear(20)), [0, 0]);
         assert_eq!(high.bars(&edges)[0].label, "   5 ns ..    more");
     }
 

@@ -22,6 +22,7 @@ use crate::{
         Table, //
     },
     draw::{
+        self,
         Bar,
         Screen, //
     },
@@ -32,7 +33,10 @@ use crate::{
         Stack, //
     },
     heat::Heat,
-    hist::Hist,
+    hist::{
+        self,
+        Hist, //
+    },
     instance::Instance,
     lanes::{
         self,
@@ -156,6 +160,53 @@ pub fn number_text(column: &str, number: u64) -> String {
     }
 }
 
+/// What an answer says of a group of calls.
+pub struct Group {
+    /// The lines above its histogram: its name, or a stack. Empty if there is no other group.
+    pub name: String,
+    pub bars: Vec<Bar>,
+    /// Its figures, in words.
+    pub figures: String,
+}
+
+/// The text of groups: the histogram of each. If there are several, the first lines are the table that fills a terminal.
+pub fn groups<Q: Question>(
+    question: &Q,
+    rows: &[Q::Row],
+    screen: Screen,
+    group: impl Fn(&Q::Row) -> Group,
+) -> String {
+    let groups: Vec<Group> = rows.iter().map(group).collect();
+    let bars: Vec<&[Bar]> = groups.iter().map(|group| &*group.bars).collect();
+    let text = |(group, bars): (&Group, String)| {
+        let name: String = hist::lines(&group.name)
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        name + &bars + &draw::sentence(&group.figures, screen)
+    };
+    let table = || view::text(Q::COLUMNS, &cells(question, rows), screen);
+    let table = (rows.len() > 1).then(table);
+    let groups = groups.iter().zip(draw::diagrams(&bars, screen)).map(text);
+    table
+        .into_iter()
+        .chain(groups)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The cells of rows, in the order of the columns.
+fn cells<Q: Question>(question: &Q, rows: &[Q::Row]) -> Vec<view::Row> {
+    let cell = |row: &Q::Row, column: &str| view::Cell {
+        text: rust_names::shown(&question.cell_text(row, column)).into(),
+        number: match Q::cell(row, column) {
+            Cell::Number(Reverse(number)) => Some(number),
+            Cell::Text(_) => None,
+        },
+    };
+    let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
+    rows.iter().map(row).collect()
+}
+
 /// A table in JSON.
 #[derive(Serialize)]
 struct Answer<'a, R> {
@@ -274,17 +325,8 @@ impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
     fn rows(&mut self) -> Result<view::Rows> {
         let (hists, missing) = self.read()?;
         self.shown = self.question.rows(&hists);
-        let question = &self.question;
-        let cell = |row: &Q::Row, column: &str| view::Cell {
-            text: rust_names::shown(&question.cell_text(row, column)).into(),
-            number: match Q::cell(row, column) {
-                Cell::Number(Reverse(number)) => Some(number),
-                Cell::Text(_) => None,
-            },
-        };
-        let row = |row| Q::COLUMNS.iter().map(|column| cell(row, column)).collect();
         Ok(view::Rows {
-            rows: self.shown.iter().map(row).collect(),
+            rows: cells(&self.question, &self.shown),
             note: missing.with_unprobed(self.unprobed).lines(),
         })
     }

@@ -44,6 +44,7 @@ use ratatui::{
 use crate::{
     draw::{
         blocks,
+        colored,
         shorten,
         Screen, //
     },
@@ -56,6 +57,8 @@ const HELP: &str = "q quit  p pause  s sort  r reverse  / filter  Enter open";
 const HELP_OPEN: &str = "q quit  p pause  Up Down scroll  Enter back";
 /// The widest column of text.
 const MAX_TEXT: usize = 60;
+/// The narrowest column of text that still says something.
+const MIN_TEXT: usize = 8;
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -310,59 +313,26 @@ impl View {
     }
 
     fn table(&self, visible: &[usize], width: usize) -> Table<'static> {
-        let rows = || visible.iter().map(|index| &self.answer.rows[*index]);
-        let is_number = |column: usize| {
-            let first = self.answer.rows.first();
-            first.is_some_and(|row| row[column].number.is_some())
-        };
-        // A column without texts has no width.
-        let columns: Vec<(usize, usize)> = (0..self.columns.len())
-            .filter_map(|column| {
-                let length = |row: &Row| row[column].text.chars().count();
-                let widest = rows().map(length).max().filter(|widest| *widest > 0)?;
-                let widest = widest.max(self.columns[column].len());
-                Some((column, widest.min(MAX_TEXT)))
-            })
+        let rows: Vec<&Row> = visible
+            .iter()
+            .map(|index| &self.answer.rows[*index])
             .collect();
-        let used: usize = columns.iter().map(|(_, width)| width + 2).sum();
-        let room = width.saturating_sub(used);
-        let highest = rows()
-            .filter_map(|row| row[0].number)
-            .max()
-            .unwrap_or(0)
-            .max(1);
+        let (columns, bars) = layout(self.columns, &rows, width, MAX_TEXT, self.screen);
         let style = match self.screen.has_color {
             true => Style::new().fg(Color::Cyan),
             false => Style::new(),
         };
-        let fields = |row: &Row| {
-            let texts = columns.iter().map(|(column, width)| {
-                let text = row[*column].text.clone();
-                match is_number(*column) {
-                    true => Field::new(format!("{text:>width$}")),
-                    false => Field::new(text),
-                }
-            });
-            let bar = match row[0].number {
-                Some(value) if value > 0 && room > 3 => {
-                    blocks(value, highest, room, self.screen.has_blocks)
-                }
-                _ => String::new(),
-            };
+        let fields = |(row, bar): (&&Row, String)| {
+            let texts = columns.iter().map(|column| Field::new(column.cell(row)));
             let bar = Field::new(Span::styled(bar, style));
             Fields::new(texts.chain([bar]).collect::<Vec<_>>())
         };
-        let names = columns.iter().map(|(column, width)| {
-            let name = self.columns[*column];
-            match is_number(*column) {
-                true => format!("{name:>width$}"),
-                false => name.into(),
-            }
-        });
+        let names = columns.iter().map(|column| column.align(column.name));
         let widths = columns
             .iter()
-            .map(|(_, width)| Constraint::Length(*width as u16));
-        Table::new(rows().map(fields), widths.chain([Constraint::Fill(1)]))
+            .map(|column| Constraint::Length(column.width as u16));
+        let widths = widths.chain([Constraint::Fill(1)]);
+        Table::new(rows.iter().zip(bars).map(fields), widths)
             .header(
                 Fields::new(names.collect::<Vec<_>>())
                     .style(Style::new().add_modifier(Modifier::UNDERLINED)),
@@ -370,6 +340,101 @@ impl View {
             .column_spacing(2)
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
     }
+}
+
+/// A column that has texts.
+struct Column {
+    index: usize,
+    name: &'static str,
+    width: usize,
+    is_number: bool,
+}
+
+impl Column {
+    fn align(&self, text: &str) -> String {
+        let (width, text) = (self.width, shorten(text, self.width));
+        match self.is_number {
+            true => format!("{text:>width$}"),
+            false => format!("{text:width$}"),
+        }
+    }
+
+    fn cell(&self, row: &Row) -> String {
+        self.align(first_line(&row[self.index]))
+    }
+}
+
+/// A stack has a line for each function.
+fn first_line(cell: &Cell) -> &str {
+    cell.text.lines().next().unwrap_or("")
+}
+
+/// The columns that have texts, and the bar of each row. A column of texts is at most `max` wide, and a bar has the rest of
+/// `width`.
+fn layout(
+    names: &[&'static str],
+    rows: &[&Row],
+    width: usize,
+    max: usize,
+    screen: Screen,
+) -> (Vec<Column>, Vec<String>) {
+    let column = |(index, name): (usize, &&'static str)| {
+        let length = |row: &&Row| first_line(&row[index]).chars().count();
+        let widest = rows.iter().map(length).max().filter(|widest| *widest > 0)?;
+        let (width, is_number) = (widest.max(name.len()), rows[0][index].number.is_some());
+        Some(Column {
+            index,
+            name,
+            width: if is_number { width } else { width.min(max) },
+            is_number,
+        })
+    };
+    let columns: Vec<Column> = names.iter().enumerate().filter_map(column).collect();
+    let used: usize = columns.iter().map(|column| column.width + 2).sum();
+    let room = width.saturating_sub(used);
+    let highest = rows.iter().filter_map(|row| row[0].number).max();
+    let highest = highest.unwrap_or(0).max(1);
+    let bar = |row: &&Row| match row[0].number {
+        Some(value) if value > 0 && room > 3 => blocks(value, highest, room, screen.has_blocks),
+        _ => String::new(),
+    };
+    (columns, rows.iter().map(bar).collect())
+}
+
+/// A table as text. No line is wider than the terminal, so the last columns can be missing.
+pub fn text(names: &[&'static str], rows: &[Row], screen: Screen) -> String {
+    let rows: Vec<&Row> = rows.iter().collect();
+    let terminal = screen.columns.unwrap_or(0);
+    let layout = |max| layout(names, &rows, terminal, max, screen);
+    let (mut columns, mut bars) = layout(usize::MAX);
+    let excess = |columns: &[Column]| {
+        let used: usize = columns.iter().map(|column| column.width + 2).sum();
+        used.saturating_sub(terminal + 2)
+    };
+    if screen.columns.is_some() && excess(&columns) > 0 {
+        let texts = columns.iter().filter(|column| !column.is_number);
+        let widest = texts.map(|column| column.width).max().unwrap_or(0);
+        let room = widest.saturating_sub(excess(&columns));
+        (columns, bars) = layout(room.max(MIN_TEXT));
+        while columns.len() > 1 && excess(&columns) > 0 {
+            columns.pop();
+        }
+    }
+    let line = |cells: Vec<String>, bar: &str| {
+        let cells = cells.join("  ");
+        match (screen.columns, bar) {
+            (None, _) => cells.trim_end().to_string() + "\n",
+            (Some(columns), "") => shorten(cells.trim_end(), columns) + "\n",
+            (Some(_), bar) => format!("{cells}  {}\n", colored(bar, screen)),
+        }
+    };
+    let head = columns.iter().map(|column| column.align(column.name));
+    let mut text = line(head.collect(), "");
+    for (row, bar) in rows.iter().zip(&bars) {
+        let cells = columns.iter().map(|column| column.cell(row));
+        text += &line(cells.collect(), bar);
+    }
+    text
 }
 
 /// The highest number and the first text come first.
@@ -498,6 +563,49 @@ mod tests {
             (&*lines[0], &*lines[5]),
             ("count 'vfs_*'  0 rows", "missing: 5 hits")
         );
+    }
+
+    #[test]
+    fn a_table_as_text_fits_the_terminal() {
+        let cell = |text: &str, number| Cell {
+            text: text.into(),
+            number,
+        };
+        let row = |count: u64, name, max: u64| {
+            let (count_text, max_text) = (count.to_string(), format!("{max} us"));
+            vec![
+                cell(&count_text, Some(count)),
+                cell(name, None),
+                cell("", None),
+                cell(&max_text, Some(max)),
+            ]
+        };
+        let rows = [row(12, "a long name\nits caller", 7), row(6, "b", 123)];
+        let names = &["count", "name", "group", "max"];
+        let text = |columns| {
+            let screen = Screen {
+                columns,
+                has_color: false,
+                has_blocks: false,
+            };
+            text(names, &rows, screen)
+        };
+        assert_eq!(
+            text(None),
+            "count  name            max\n   12  a long name    7 us\n    6  b            123 us\n"
+        );
+        let bars = format!("{}\n    6  b            123 us  #####\n", "#".repeat(10));
+        assert!(text(Some(38)).ends_with(&bars), "{}", text(Some(38)));
+        assert_eq!(
+            text(Some(24)),
+            "count  name          max\n   12  a long n.    7 us\n    6  b          123 us\n"
+        );
+        assert_eq!(text(Some(20)), "count  name\n   12  a long .\n    6  b\n");
+        for columns in 1..60 {
+            for line in text(Some(columns)).lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {line}");
+            }
+        }
     }
 
     #[test]

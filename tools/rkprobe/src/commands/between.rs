@@ -19,10 +19,7 @@ use serde_json::Value as Json;
 use crate::{
     by::By,
     context::Context,
-    draw::{
-        self,
-        Screen, //
-    },
+    draw::Screen,
     duration,
     ends::End,
     failure::{
@@ -38,6 +35,7 @@ use crate::{
     probes,
     record::Record,
     spread::{
+        self,
         Bucket,
         Figures,
         Scale,
@@ -47,6 +45,7 @@ use crate::{
     table::{
         self,
         Cell,
+        Group,
         Image,
         Options,
         Question, //
@@ -108,13 +107,20 @@ struct Between<'a> {
     all: Spread,
 }
 
-/// The figures in one line.
-fn summary(spread: &Spread) -> String {
+fn title(spread: &Spread) -> String {
     format!(
-        "{} times, average {}, longest {}; half within {}, 99 % within {}",
+        "{} times, average {}, longest {}",
         spread.count(),
         duration::show(spread.average()),
         duration::show(spread.max()),
+    )
+}
+
+/// All figures.
+fn summary(spread: &Spread) -> String {
+    format!(
+        "{}; half within {}, 99 % within {}",
+        title(spread),
         duration::show(spread.percentile(50)),
         duration::show(spread.percentile(99)),
     )
@@ -203,17 +209,21 @@ impl Question for Between<'_> {
             scale,
             ..
         } = &self.asked;
-        let mut text = String::new();
-        for times in rows {
-            for line in hist::lines(&times.group) {
-                text += &format!("{line}\n");
-            }
-            text += &draw::bars(&times.spread.bars(scale), screen);
-            text += &format!("{structure}: {}\n", summary(&times.spread));
-        }
-        if rows.is_empty() {
-            text = format!("{}: 0 times\n", self.text);
-        }
+        let range = spread::range_of(rows.iter().map(|times| times.spread.range()));
+        let text = match rows {
+            [] => format!("{}: 0 times\n", self.text),
+            _ => table::groups(self, rows, screen, |times| {
+                let figures = match rows {
+                    [_] => summary(&times.spread),
+                    _ => title(&times.spread),
+                };
+                Group {
+                    name: times.group.clone(),
+                    bars: times.spread.bars_of(scale, range),
+                    figures: format!("{structure}: {figures}"),
+                }
+            }),
+        };
         match self.open.len() {
             0 => text,
             count => format!("{text}{count} {structure} not yet in {until}\n"),
@@ -372,7 +382,20 @@ mod tests {
             has_blocks: false,
         };
         let text = question.show(&rows, screen);
-        assert!(text.starts_with("b\n"), "{text}");
+        let start = "\
+count  name      avg    total      p50      p99      max
+    3  b     3.00 us  9.00 us  1.00 us  7.00 us  7.00 us
+    1  a     3.00 us  3.00 us  3.00 us  3.00 us  3.00 us
+
+b
+ 512 ns .. 1.02 us  2
+1.02 us .. 2.05 us  0
+";
+        assert!(text.starts_with(start), "{text}");
+        let end = "\n\na\n 512 ns .. 1.02 us  0\n1.02 us .. 2.05 us  0\n2.05 us .. 4.10 us  1\n";
+        assert!(text.contains(end), "{text}");
+        assert!(text.contains("x: 3 times, average 3.00 us, longest 7.00 us\n\n"));
+        let text = question.show(&rows[..1], screen);
         assert!(text.contains(
             "x: 3 times, average 3.00 us, longest 7.00 us; half within 1.00 us, 99 % within 7.00 us\n"
         ));

@@ -4,6 +4,7 @@
 //! buckets.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::BTreeMap, //
 };
@@ -14,11 +15,13 @@ use serde_json::Value as Json;
 use crate::{
     asked::refuse_offset,
     by::By,
-    commands::lat::Counting,
+    commands::lat::{
+        self,
+        Counting, //
+    },
     context::Context,
     counted::Counted,
     draw::{
-        self,
         Bar,
         Screen, //
     },
@@ -33,10 +36,13 @@ use crate::{
     selection::is_list,
     spread::{
         self,
+        Range,
         Scale, //
     },
     table::{
+        self,
         Cell,
+        Group,
         Image,
         Options,
         Question, //
@@ -149,14 +155,17 @@ impl Values {
         }
     }
 
-    fn bars(&self) -> Vec<Bar> {
+    /// The rows of its diagram: the buckets of a range, and one for the calls below 0 if a group has such.
+    fn bars(&self, asked: &Asked<'_>, range: Option<Range>, has_negative: bool) -> Vec<Bar> {
+        let buckets = self.counted.buckets_of(&asked.scale, range).into_iter();
+        let buckets: Vec<Bucket> = buckets.map(|bucket| asked.bucket(&bucket)).collect();
         let number = |to: Option<u64>| to.map_or("more".into(), |to: u64| to.to_string());
         let width = |text: fn(&Bucket) -> Option<u64>| {
-            let lengths = self.buckets.iter().map(|bucket| number(text(bucket)).len());
+            let lengths = buckets.iter().map(|bucket| number(text(bucket)).len());
             lengths.max().unwrap_or(0)
         };
         let (from, to) = (width(|bucket| Some(bucket.from)), width(|bucket| bucket.to));
-        let negative = (self.negative > 0).then(|| Bar {
+        let negative = has_negative.then(|| Bar {
             label: "below 0".into(),
             value: self.negative,
         });
@@ -166,7 +175,7 @@ impl Values {
         };
         negative
             .into_iter()
-            .chain(self.buckets.iter().map(bar))
+            .chain(buckets.iter().map(bar))
             .collect()
     }
 
@@ -218,6 +227,10 @@ impl Distribution<'_> {
             true => &values.function,
             false => self.asked.functions,
         }
+    }
+
+    fn name_of<'r>(&'r self, values: &'r Values) -> Cow<'r, str> {
+        lat::group_name(&values.function, &values.group, self.asked.functions)
     }
 }
 
@@ -283,28 +296,31 @@ impl Question for Distribution<'_> {
     fn cell_text(&self, row: &Values, column: &str) -> String {
         match Self::cell(row, column) {
             Cell::Number(Reverse(number)) => number.to_string(),
-            Cell::Text(_) => {
-                let group = hist::lines(&row.group).next().unwrap_or("");
-                format!("{} {group}", self.function_of(row)).trim().into()
-            }
+            Cell::Text(_) => self.name_of(row).into(),
         }
     }
 
     fn show(&self, rows: &[Values], screen: Screen) -> String {
         let value = self.asked.value;
-        let mut text = String::new();
-        for values in rows {
-            for line in hist::lines(&values.group).filter(|line| !line.is_empty()) {
-                text += &format!("{line}\n");
-            }
-            text += &draw::bars(&values.bars(), screen);
-            let function = self.function_of(values);
-            text += &format!("{function} {value}: {}\n", values.summary());
-        }
         if rows.is_empty() {
-            text = format!("{} {value}: 0 calls\n", self.asked.functions);
+            return format!("{} {value}: 0 calls\n", self.asked.functions);
         }
-        text
+        let range = spread::range_of(rows.iter().map(|values| values.counted.range()));
+        let has_negative = rows.iter().any(|values| values.negative > 0);
+        table::groups(self, rows, screen, |values| {
+            let figures = match rows {
+                [_] => values.summary(),
+                _ => values.title(),
+            };
+            Group {
+                name: match &*values.group {
+                    "" => String::new(),
+                    _ => self.name_of(values).into(),
+                },
+                bars: values.bars(&self.asked, range, has_negative),
+                figures: format!("{} {value}: {figures}", self.function_of(values)),
+            }
+        })
     }
 
     fn image<'r>(&'r self, rows: &'r [Values]) -> (String, Image<'r>) {
@@ -319,7 +335,10 @@ impl Question for Distribution<'_> {
         };
         let image = match self.asked.by {
             Some(By::Stack) => Image::Flames("sum", rows.iter().map(stack).collect()),
-            _ => Image::Bars(self.all.bars()),
+            _ => {
+                let (range, has_negative) = (self.all.counted.range(), self.all.negative > 0);
+                Image::Bars(self.all.bars(&self.asked, range, has_negative))
+            }
         };
         (format!("{functions} {value}: {}", self.all.title()), image)
     }
@@ -460,10 +479,18 @@ mod tests {
         let rows = question.rows(&[hist]);
         assert_eq!(
             question.show(&rows, SCREEN),
+            "count  name   avg  total   p50   p99   max\n    3  a      341   1025  1023  1023   512\n    \
+             1  b     4096   4096  4607  4607  4096\n\n\
+             a\n   0 ..  511  1\n 512 .. 1023  2\n1024 .. more  0\n\
+             f count: 3 calls, average 341, greatest 512\n\n\
+             b\n   0 ..  511  0\n 512 .. 1023  0\n1024 .. more  1\n\
+             f count: 1 calls, average 4096, greatest 4096\n"
+        );
+        let one = question.show(&rows[..1], SCREEN);
+        assert_eq!(
+            one,
             "a\n  0 ..  511  1\n512 .. 1023  2\n\
-             f count: 3 calls, average 341, greatest 512; by buckets, half at most 1023, 99 % at most 1023\n\
-             b\n1024 .. more  1\n\
-             f count: 1 calls, average 4096, greatest 4096; by buckets, half at most 4607, 99 % at most 4607\n"
+             f count: 3 calls, average 341, greatest 512; by buckets, half at most 1023, 99 % at most 1023\n"
         );
         assert_eq!(question.all.calls, 4);
     }

@@ -3,6 +3,7 @@
 //! `rkprobe lat FUNCTIONS`: how long do calls take? The kernel counts by powers of two.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::BTreeMap, //
 };
@@ -19,11 +20,7 @@ use crate::{
         Count,
         Table, //
     },
-    draw::{
-        self,
-        Bar,
-        Screen, //
-    },
+    draw::Screen,
     duration,
     failure::Result,
     flame::Stack,
@@ -42,6 +39,7 @@ use crate::{
     table::{
         self,
         Cell,
+        Group,
         Image,
         Options,
         Question,
@@ -109,11 +107,6 @@ impl Calls {
             buckets: counted.buckets(scale).into_iter().map(bucket).collect(),
             counted,
         }
-    }
-
-    fn bars(&self, scale: &Scale) -> Vec<Bar> {
-        let buckets = self.counted.buckets(scale);
-        buckets.iter().map(spread::Bucket::bar).collect()
     }
 
     fn average(&self) -> u64 {
@@ -187,6 +180,21 @@ impl Durations<'_> {
             false => self.asked.text,
         }
     }
+
+    fn name_of<'r>(&'r self, calls: &'r Calls) -> Cow<'r, str> {
+        group_name(&calls.function, &calls.group, self.asked.text)
+    }
+}
+
+/// The name of a group: its function if the run has several, and what divides the calls. With neither, that of the only
+/// function. A stack has a line for each function.
+pub fn group_name<'r>(function: &'r str, group: &'r str, only: &'r str) -> Cow<'r, str> {
+    match (function, group) {
+        ("", "") => only.into(),
+        ("", group) => group.into(),
+        (function, "") => function.into(),
+        (function, group) => format!("{function} {group}").into(),
+    }
 }
 
 impl Question for Durations<'_> {
@@ -250,30 +258,30 @@ impl Question for Durations<'_> {
 
     fn cell_text(&self, row: &Calls, column: &str) -> String {
         match Self::cell(row, column) {
-            Cell::Text(_) => {
-                let words = [
-                    self.function_of(row),
-                    hist::lines(&row.group).next().unwrap_or(""),
-                ];
-                words.join(" ").trim().into()
-            }
+            Cell::Text(_) => self.name_of(row).into(),
             Cell::Number(Reverse(number)) => table::number_text(column, number),
         }
     }
 
     fn show(&self, rows: &[Calls], screen: Screen) -> String {
-        let mut text = String::new();
-        for calls in rows {
-            for line in hist::lines(&calls.group) {
-                text += &format!("{line}\n");
-            }
-            text += &draw::bars(&calls.bars(&self.asked.scale), screen);
-            text += &format!("{}: {}\n", self.function_of(calls), calls.summary());
-        }
         if self.all.calls == 0 {
-            text = format!("{}: 0 calls\n", self.asked.text);
+            return format!("{}: 0 calls\n", self.asked.text);
         }
-        text
+        let range = spread::range_of(rows.iter().map(|calls| calls.counted.range()));
+        table::groups(self, rows, screen, |calls| {
+            let figures = match rows {
+                [_] => calls.summary(),
+                _ => calls.title(),
+            };
+            Group {
+                name: match &*calls.group {
+                    "" => String::new(),
+                    _ => self.name_of(calls).into(),
+                },
+                bars: calls.counted.bars_of(&self.asked.scale, range),
+                figures: format!("{}: {figures}", self.function_of(calls)),
+            }
+        })
     }
 
     fn durations(&self) -> Vec<(u32, u64)> {
@@ -292,7 +300,7 @@ impl Question for Durations<'_> {
         };
         let image = match self.asked.by {
             Some(By::Stack) => Image::Flames("ns", rows.iter().map(stack).collect()),
-            _ => Image::Bars(self.all.bars(&self.asked.scale)),
+            _ => Image::Bars(self.all.counted.bars(&self.asked.scale)),
         };
         (format!("{}: {}", self.asked.text, self.all.title()), image)
     }
@@ -445,7 +453,7 @@ mod tests {
         );
         let percentiles = [50, 80, 81].map(|percent| calls.percentile(percent));
         assert_eq!(percentiles, [8, 8, 32]);
-        assert_eq!(b.bars(&Scale::Log2)[0].label, "   0 ns ..    1 ns");
+        assert_eq!(b.counted.bars(&Scale::Log2)[0].label, "   0 ns ..    1 ns");
         assert_eq!(
             calls.summary(),
             "10 calls, average 12 ns, longest 31 ns; by buckets, half within 8 ns, 99 % within 32 ns"
@@ -459,6 +467,50 @@ mod tests {
         let groups = self::question("f,g", true).rows(&[hist]);
         let names = (&*groups[0].function, &*groups[0].group);
         assert_eq!((names, groups[0].total_ns), (("f [m]", "a"), 9));
+    }
+
+    #[test]
+    fn groups_have_a_table_and_one_scale() {
+        let text =
+            "{ func: [ffff] f, comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64 min_ns: 5 max_ns: 8\n\
+            { func: [ffff] g, comm: a, ns: ~ 2^5 } hitcount: 10 ns: 300 min_ns: 29 max_ns: 31\n";
+        let screen = Screen {
+            columns: None,
+            has_color: false,
+            has_blocks: false,
+        };
+        let shown = |keys: &[&str], text: &str, is_list| {
+            let hist = hist::parse(text, keys, Some("ns"));
+            let mut question = self::question("f", is_list);
+            let rows = question.rows(&[hist]);
+            question.show(&rows, screen)
+        };
+        assert_eq!(
+            shown(&["func", "comm", "ns"], text, true),
+            "\
+count  name    avg   total    p50    p99    max
+   10  g a   30 ns  300 ns  32 ns  32 ns  31 ns
+    8  f a    8 ns   64 ns   8 ns   8 ns   8 ns
+
+g a
+   4 ns ..    8 ns   0
+   8 ns ..   16 ns   0
+  16 ns ..   32 ns  10
+g: 10 calls, average 30 ns, longest 31 ns
+
+f a
+   4 ns ..    8 ns   8
+   8 ns ..   16 ns   0
+  16 ns ..   32 ns   0
+f: 8 calls, average 8 ns, longest 8 ns
+"
+        );
+        let text = "{ comm: a, ns: ~ 2^3 } hitcount: 8 ns: 64\n";
+        assert_eq!(
+            shown(&["comm", "ns"], text, false),
+            "a\n   4 ns ..    8 ns  8\n\
+             f: 8 calls, average 8 ns; by buckets, half within 8 ns, 99 % within 8 ns\n"
+        );
     }
 
     #[test]
