@@ -31,6 +31,7 @@ use crate::{
         Failure,
         Result, //
     },
+    record::Record,
     rust_names,
     tree::Call as Tree,
     values::Members,
@@ -68,9 +69,9 @@ struct Flow {
     flow_out: bool,
 }
 
-/// The start or the end of an object.
+/// The start or the end of an object, or of something else that no thread does.
 #[derive(Serialize)]
-struct End<'a> {
+struct End<'a, A> {
     ph: &'static str,
     cat: &'static str,
     name: &'a str,
@@ -78,6 +79,8 @@ struct End<'a> {
     tid: u32,
     id2: Local,
     ts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<A>,
 }
 
 /// A number that is not that of another object of the process. With a number for all processes, Perfetto shows the object
@@ -98,6 +101,35 @@ pub struct Call<'a, A> {
     pub ns: u64,
     /// A click on the slice shows this.
     pub arguments: A,
+}
+
+/// What a click on the slice of a record shows: an answer, and the stack traces.
+#[derive(Serialize)]
+pub struct OfRecord<'a, A> {
+    #[serde(flatten)]
+    answer: A,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stack: &'a [&'a str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    user_stack: &'a [String],
+}
+
+impl<'a, A> Call<'a, OfRecord<'a, A>> {
+    /// The slice of a record, which ends at its time and took `ns`.
+    pub fn of_record(record: &'a Record<'_>, function: &'a str, ns: u64, answer: A) -> Self {
+        Self {
+            thread: record.pid.parse().unwrap_or(0),
+            comm: record.comm,
+            function,
+            start: record.time.saturating_sub(ns),
+            ns,
+            arguments: OfRecord {
+                answer,
+                stack: &record.stack,
+                user_stack: &record.user_stack,
+            },
+        }
+    }
 }
 
 /// A click on the slice shows this.
@@ -136,6 +168,8 @@ pub struct Trace {
     path: String,
     file: BufWriter<File>,
     threads: BTreeSet<(u32, String)>,
+    /// The number of spans.
+    spans: u64,
     is_first: bool,
 }
 
@@ -157,6 +191,7 @@ impl Trace {
             path: path.into(),
             file: BufWriter::new(file),
             threads: BTreeSet::new(),
+            spans: 0,
             is_first: true,
         };
         trace.write(&name("process_name", 0, title))?;
@@ -197,23 +232,9 @@ impl Trace {
         number: u64,
         steps: Vec<Call<'_, A>>,
     ) -> Result {
-        let ends = steps.first().zip(steps.last());
-        let ends = ends.map(|(first, last)| [("b", first), ("e", last)]);
-        let ends = ends.map(|ends| {
-            ends.map(|(ph, step)| End {
-                ph,
-                cat: CATEGORY,
-                name: object,
-                pid: PROCESS,
-                tid: step.thread,
-                id2: Local {
-                    local: format!("{number:#x}"),
-                },
-                ts: us(step.start),
-            })
-        });
-        for end in ends.into_iter().flatten() {
-            self.write(&end)?;
+        if let (Some(first), Some(last)) = (steps.first(), steps.last()) {
+            let ends = [first, last].map(|step| (step.thread, step.start));
+            self.add_ends(object, number, ends, None::<Json>)?;
         }
         let last = steps.len().saturating_sub(1);
         for (index, step) in steps.into_iter().enumerate() {
@@ -223,6 +244,39 @@ impl Trace {
                 flow_out: index < last,
             };
             self.add_slice(step, Some(flow))?;
+        }
+        Ok(())
+    }
+
+    /// Adds something that takes `ns`, and that no thread does from its start to its end. It has a track that is not that of
+    /// a thread.
+    pub fn add_span(&mut self, name: &str, start: u64, ns: u64, arguments: Json) -> Result {
+        self.spans += 1;
+        let ends = [(0, start), (0, start.saturating_add(ns))];
+        self.add_ends(name, self.spans, ends, Some(arguments))
+    }
+
+    /// Adds the start and the end of an object. Each has a thread and a time.
+    fn add_ends(
+        &mut self,
+        name: &str,
+        number: u64,
+        ends: [(u32, u64); 2],
+        mut args: Option<impl Serialize>,
+    ) -> Result {
+        for (ph, (tid, time)) in ["b", "e"].into_iter().zip(ends) {
+            self.write(&End {
+                ph,
+                cat: CATEGORY,
+                name: &rust_names::shown(name),
+                pid: PROCESS,
+                tid,
+                id2: Local {
+                    local: format!("{number:#x}"),
+                },
+                ts: us(time),
+                args: args.take(),
+            })?;
         }
         Ok(())
     }
@@ -351,6 +405,37 @@ mod tests {
         assert_eq!(
             (&slice["bind_id"], &slice["args"]["mode"]),
             (&json!("0x3"), &json!(5))
+        );
+    }
+
+    #[test]
+    fn spans_and_records_have_their_arguments() {
+        let path = env::temp_dir().join(format!("rkprobe-perfetto-span-{}", process::id()));
+        let mut trace = Trace::create(&path.to_string_lossy(), "disk").unwrap();
+        for start in [1000, 2000] {
+            let arguments = json!({"bytes": 512});
+            trace.add_span("sda READ", start, 5000, arguments).unwrap();
+        }
+        let line = " cat-7 [001] ..... 6.1: args: (vfs_read+0x4/0x370) count=5";
+        let mut record = Record::parse(line, "args").unwrap();
+        record.stack = vec!["f+0x1/0x2"];
+        let call = Call::of_record(&record, "vfs_read", 100, json!({"caller": "g"}));
+        trace.add(call).unwrap();
+        let json = finish(trace);
+        let events = json["traceEvents"].as_array().unwrap();
+        let ends: Vec<_> = events[1..5]
+            .iter()
+            .map(|end| (end["ph"].as_str().unwrap(), end["ts"].as_f64().unwrap()))
+            .collect();
+        assert_eq!(ends, [("b", 1.0), ("e", 6.0), ("b", 2.0), ("e", 7.0)]);
+        assert_eq!(events[1]["args"]["bytes"], 512);
+        assert_eq!(events[2]["args"], Json::Null);
+        assert_ne!(events[1]["id2"], events[3]["id2"]);
+        let slice = events.last().unwrap();
+        assert_eq!(slice["ts"], json!(6_100_000.0 - 0.1));
+        assert_eq!(
+            slice["args"],
+            json!({"caller": "g", "stack": ["f+0x1/0x2"]})
         );
     }
 

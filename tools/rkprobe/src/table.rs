@@ -14,6 +14,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::{
     context::Context,
@@ -47,6 +48,10 @@ use crate::{
         OnTerminal, //
     },
     missing::Missing,
+    perfetto::{
+        Call,
+        Trace, //
+    },
     probes,
     record::Record,
     rust_names,
@@ -76,6 +81,8 @@ pub struct Options<'a> {
     pub image: Option<&'a String>,
     /// The path of a heat map.
     pub heat: Option<&'a String>,
+    /// The path of a trace for Perfetto.
+    pub perfetto: Option<&'a String>,
     /// Whether the stack traces are those of the program, too.
     pub has_user_stack: bool,
 }
@@ -102,6 +109,15 @@ pub enum Image<'a> {
     Lanes(Vec<Lanes>),
 }
 
+/// What a trace has of a hit, which ends with its record.
+pub struct Slice {
+    pub name: String,
+    /// Whether the thread of the record has done it from its start to its end.
+    pub is_of_thread: bool,
+    /// A click on the slice shows this.
+    pub arguments: Json,
+}
+
 /// A question whose answer is a table.
 pub trait Question {
     /// A row.
@@ -124,6 +140,11 @@ pub trait Question {
     /// Takes a record, if the tool counts records: what it adds to the tables. `event` is the index of its event.
     fn take(&mut self, _event: usize, _record: &Record<'_>) -> Vec<Hit> {
         Vec::new()
+    }
+
+    /// A hit of a record in a trace for Perfetto, if the command writes one.
+    fn slice(&self, _record: &Record<'_>, _hit: &Hit) -> Option<Slice> {
+        None
     }
 
     /// The rows, in the order of the question.
@@ -162,14 +183,15 @@ pub fn number_text(column: &str, number: u64) -> String {
 
 /// What an answer says of a group of calls.
 pub struct Group {
-    /// The lines above its histogram: its name, or a stack. Empty if there is no other group.
+    /// The lines above its histogram: its name, or a stack. Empty if its figures name it.
     pub name: String,
     pub bars: Vec<Bar>,
     /// Its figures, in words.
     pub figures: String,
 }
 
-/// The text of groups: the histogram of each. If there are several, the first lines are the table that fills a terminal.
+/// The text of groups: the histogram of each. If there are several, the first lines are the table that also fills a
+/// terminal.
 pub fn groups<Q: Question>(
     question: &Q,
     rows: &[Q::Row],
@@ -286,6 +308,7 @@ struct Run<'a, Q: Question, const N: usize> {
     shown: Vec<Q::Row>,
     /// The start of the run, the heat map so far, and its counts.
     heat: Option<(Instant, Heat, [Hist; N])>,
+    trace: Option<Trace>,
 }
 
 impl<Q: Question, const N: usize> Run<'_, Q, N> {
@@ -352,7 +375,17 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     fn poll(&mut self, is_end: bool) -> Result {
         let (context, instance) = (self.context, self.instance);
         if let Source::Records(tally) = &mut self.source {
-            let take = &mut |event: usize, record: &Record<'_>| self.question.take(event, record);
+            let (question, trace) = (&mut self.question, &mut self.trace);
+            let mut written = Ok(());
+            let take = &mut |event: usize, record: &Record<'_>| {
+                let hits = question.take(event, record);
+                if let (Some(trace), Ok(())) = (&mut *trace, &written) {
+                    written = hits
+                        .iter()
+                        .try_for_each(|hit| add(trace, question, record, hit));
+                }
+                hits
+            };
             if !context.tracefs.is_dry() {
                 let is_over = || !is_end && context.is_over();
                 tally.read(context, instance, is_over, take)?;
@@ -360,6 +393,7 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
             if is_end {
                 tally.end(take);
             }
+            written?;
         }
         Ok(())
     }
@@ -384,6 +418,19 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     }
 }
 
+/// Adds a hit to a trace.
+fn add<Q: Question>(trace: &mut Trace, question: &Q, record: &Record<'_>, hit: &Hit) -> Result {
+    let Some(slice) = question.slice(record, hit) else {
+        return Ok(());
+    };
+    let ns = hit.ns.unwrap_or(0);
+    if slice.is_of_thread {
+        return trace.add(Call::of_record(record, &slice.name, ns, slice.arguments));
+    }
+    let start = record.time.saturating_sub(ns);
+    trace.add_span(&slice.name, start, ns, slice.arguments)
+}
+
 /// Answers a question by the counts of the run, while the run lasts and at its end. The kernel refuses a probe at some
 /// functions: `unprobed` is their number.
 pub fn run<Q: Question, const N: usize>(
@@ -394,6 +441,9 @@ pub fn run<Q: Question, const N: usize>(
     question: Q,
     options: &Options<'_>,
 ) -> Result {
+    let trace = Trace::wanted(context.tracefs.is_dry(), options.perfetto, || {
+        format!("rkprobe {}", question.title())
+    })?;
     let mut run = Run {
         context,
         instance,
@@ -404,6 +454,7 @@ pub fn run<Q: Question, const N: usize>(
         before: (array::from_fn(|_| Hist::default()), Missing::default()),
         shown: Vec::new(),
         heat: None,
+        trace,
     };
     if options.heat.is_some() && !context.tracefs.is_dry() {
         let none = array::from_fn(|_| Hist::default());
@@ -434,7 +485,7 @@ pub fn run<Q: Question, const N: usize>(
             Image::Lanes(functions) => lanes::write(path, &title, &functions)?,
         }
     }
-    Ok(())
+    run.trace.map_or(Ok(()), Trace::finish)
 }
 
 /// Answers a question by records of `events`, each of which adds to one table: see [`Question::take`]. `commands` are the

@@ -20,6 +20,7 @@ use super::options::{
         deep,
         more,
         number,
+        perfetto,
         show,
         shown,
         stack,
@@ -50,7 +51,16 @@ pub fn options() -> Command {
                 .required(false)
                 .num_args(0..),
             )
-            .args([number(), show(), deep(), stack(), user_stack(), time(), buffer()]),
+            .args([
+                number(),
+                show(),
+                deep(),
+                stack(),
+                user_stack(),
+                time(),
+                perfetto(),
+                buffer(),
+            ]),
     )
 }
 
@@ -62,5 +72,6 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         &words(matches, "VARIABLES"),
         more(matches, &shown(matches)),
         &stream(matches),
+        matches.get_one("perfetto"),
     )
 }

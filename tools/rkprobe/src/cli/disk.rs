@@ -19,7 +19,10 @@ use super::options::{
         by_task,
         task, //
     },
-    records::buffer,
+    records::{
+        buffer,
+        perfetto, //
+    },
     table::{
         table,
         tabulates, //
@@ -38,7 +41,7 @@ pub fn options() -> Command {
                     .value_name("GLOB")
                     .help("Only disks with this name, which can have *, ? and [...]"),
             )
-            .arg(buffer())
+            .args([buffer(), perfetto()])
             .arg(by_task(
                 ["comm", "pid", "cpu", "disk"],
                 "Divide the requests to a disk by program name (the default), thread or CPU. The value disk does not divide them",

@@ -26,7 +26,10 @@ use super::options::{
         scale, //
     },
     keyword,
-    records::buffer,
+    records::{
+        buffer,
+        perfetto, //
+    },
     table::{
         table,
         tabulates, //
@@ -47,7 +50,7 @@ pub fn options() -> Command {
                  rkprobe lat [OPTIONS] STRUCT from FUNCTION until FUNCTION [-- COMMAND...]",
             )
             .arg(functions())
-            .arg(buffer().requires("from"))
+            .args([buffer(), perfetto()].map(|arg| arg.requires("from")))
             .args(from_until())
             .arg(
                 Arg::new("buckets")

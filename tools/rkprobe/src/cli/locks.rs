@@ -20,7 +20,10 @@ use super::options::{
         task, //
     },
     least,
-    records::buffer,
+    records::{
+        buffer,
+        perfetto, //
+    },
     table::{
         table,
         tabulates, //
@@ -34,7 +37,7 @@ pub fn options() -> Command {
         Command::new("locks")
             .about("Who waits for which mutex or semaphore, how long, and who holds it?")
             .arg(flag("stack", "Count each stack on its own"))
-            .arg(buffer())
+            .args([buffer(), perfetto()])
             .arg(by_task(
                 ["comm", "pid", "cpu", "holder"],
                 "Divide the waits for a holder by program name (the default), thread or CPU. The value holder does not divide them",

@@ -18,7 +18,10 @@ use super::options::{
         by_task,
         task, //
     },
-    records::buffer,
+    records::{
+        buffer,
+        perfetto, //
+    },
     table::{
         table,
         tabulates, //
@@ -33,7 +36,7 @@ pub fn options() -> Command {
             .about(
                 "Which programs make and accept TCP connections, what is sent again, and what is dropped?",
             )
-            .arg(buffer())
+            .args([buffer(), perfetto()])
             .arg(by_task(
                 ["comm", "pid", "cpu", "place"],
                 "Divide the connections to a place by program name (the default), thread or CPU. The value place does not divide them",

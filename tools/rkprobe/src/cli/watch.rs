@@ -18,6 +18,7 @@ use super::options::{
     records::{
         buffer,
         number,
+        perfetto,
         stack,
         stream,
         time,
@@ -47,7 +48,7 @@ pub fn options() -> Command {
             )
             .conflicts_with_all(["svg", "sort", "top", "interval"]))
             .arg(number().requires("each").help("End after N writes"))
-            .args([stack(), user_stack(), time(), buffer()].map(|arg| arg.requires("each"))),
+            .args([stack(), user_stack(), time(), perfetto(), buffer()].map(|arg| arg.requires("each"))),
         &["count", "name", "comm"],
     ))
 }

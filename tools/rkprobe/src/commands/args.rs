@@ -13,6 +13,10 @@ use crate::{
         Result, //
     },
     functions::Method,
+    perfetto::{
+        Call,
+        Trace, //
+    },
     probes,
     record::Record,
     selection::is_list,
@@ -27,7 +31,7 @@ use crate::{
 
 /// A call in JSON.
 #[derive(Serialize)]
-struct Call<'a> {
+struct Called<'a> {
     /// The place in the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<&'a str>,
@@ -62,12 +66,31 @@ fn json(
     let arguments = values.json(record, &[]);
     options.json(
         record,
-        Call {
+        Called {
             place,
             function,
             arguments,
         },
     )
+}
+
+/// Adds a call to a trace. Its record has its time, and no duration.
+fn add(
+    trace: &mut Option<Trace>,
+    record: &Record<'_>,
+    called: &str,
+    holder: Option<&str>,
+    values: &Values,
+) -> Result {
+    let Some(trace) = trace else {
+        return Ok(());
+    };
+    let call = Called {
+        place: None,
+        function: holder,
+        arguments: values.json(record, &[]),
+    };
+    trace.add(Call::of_record(record, called, 0, call))
 }
 
 /// Says for which functions there are no arguments. Those of a module that is not loaded can become known.
@@ -88,7 +111,13 @@ fn say_unknown(context: &Context, functions: &[String], values: &[Values]) {
 }
 
 /// Shows the variables at a place in the source.
-fn run_sites(context: &Context, sites: &ProbedSites, shown: &[&str], options: &Options) -> Result {
+fn run_sites(
+    context: &Context,
+    sites: &ProbedSites,
+    shown: &[&str],
+    options: &Options,
+    mut trace: Option<Trace>,
+) -> Result {
     let all = sites.all.iter();
     let values: Vec<Values> = all
         .map(|site| Values::known(site.values(), shown))
@@ -102,10 +131,6 @@ fn run_sites(context: &Context, sites: &ProbedSites, shown: &[&str], options: &O
             targets[index]
         )]
     };
-    let options = &Options {
-        lacks_place: true,
-        ..*options
-    };
     let text = &sites.text;
     let none = format!("{text}: never reached");
     calls::run(
@@ -118,24 +143,37 @@ fn run_sites(context: &Context, sites: &ProbedSites, shown: &[&str], options: &O
         |_, _, _| Vec::new(),
         |index, record| {
             let (holder, values) = (&sites.all[index].holder, &values[index]);
+            add(&mut trace, record, text, Some(holder), values)?;
             Ok(if context.is_json {
                 json(record, Some(text), Some(holder), values, options)
             } else {
                 show(record, text, Some(holder), values, options)
             })
         },
-    )
+    )?;
+    trace.map_or(Ok(()), Trace::finish)
 }
 
 /// Runs the command. `text` chooses the functions, each of which gets an event, or is a place in the source. `variables`
-/// are those at the place that the user wants to see.
+/// are those at the place that the user wants to see. `perfetto` is the path of a trace.
 pub fn run(
     context: &Context,
     text: &str,
     variables: &[&str],
     more: More<'_>,
     options: &Options,
+    perfetto: Option<&String>,
 ) -> Result {
+    let new_trace = || {
+        Trace::wanted(context.tracefs.is_dry(), perfetto, || {
+            format!("rkprobe args {text}")
+        })
+    };
+    let options = &Options {
+        lacks_place: true,
+        needs_clock: perfetto.is_some(),
+        ..*options
+    };
     let sites = match variables {
         [] => context.functions.sites(&context.tracefs, text, &[])?,
         _ => Some(
@@ -150,7 +188,7 @@ pub fn run(
                 "--deep is for the parameters of functions: at {text}, write the members as variables, such as file->f_flags"
             )));
         }
-        return run_sites(context, &sites, more.fields, options);
+        return run_sites(context, &sites, more.fields, options, new_trace()?);
     }
     let functions = context.functions.each(text, Method::Kprobe)?;
     let values = Values::of_each(&context.functions, &functions, "", more);
@@ -171,10 +209,7 @@ pub fn run(
         all.map(|command| format!("{command}{texts}{clause}"))
             .collect()
     };
-    let options = &Options {
-        lacks_place: true,
-        ..*options
-    };
+    let mut trace = new_trace()?;
     let none = format!("{text}: 0 calls");
     calls::run(
         context,
@@ -186,6 +221,7 @@ pub fn run(
         late,
         |index, record| {
             let (function, values) = (&functions[index], &values[index]);
+            add(&mut trace, record, function, None, values)?;
             Ok(if context.is_json {
                 let function = is_list(text).then_some(&**function);
                 json(record, None, function, values, options)
@@ -193,7 +229,8 @@ pub fn run(
                 show(record, function, None, values, options)
             })
         },
-    )
+    )?;
+    trace.map_or(Ok(()), Trace::finish)
 }
 
 #[cfg(test)]

@@ -14,7 +14,10 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{
+    json,
+    Value as Json, //
+};
 
 use crate::{
     by::By,
@@ -48,7 +51,8 @@ use crate::{
         Group,
         Image,
         Options,
-        Question, //
+        Question,
+        Slice, //
     },
     tally::{
         self,
@@ -166,6 +170,18 @@ impl Question for Between<'_> {
             ns: Some(record.time.saturating_sub(open.time)),
             ..Hit::default()
         }]
+    }
+
+    fn slice(&self, record: &Record<'_>, hit: &Hit) -> Option<Slice> {
+        let mut arguments = json!({"object": record.field("object")});
+        if let Some(by) = self.asked.by {
+            arguments["group"] = by.json(&hit.keys[0]);
+        }
+        Some(Slice {
+            name: self.asked.structure.into(),
+            is_of_thread: false,
+            arguments,
+        })
     }
 
     /// The groups, that with the most objects first.
@@ -353,6 +369,12 @@ mod tests {
             ns: Some(10_000),
             ..Hit::default()
         };
+        let (_, end) = Record::parse_any(lines[5], &events).unwrap();
+        let slice = question.slice(&end, &hit).unwrap();
+        assert_eq!(
+            (&*slice.name, slice.arguments),
+            ("x", json!({"object": "0xff01", "group": "a b"}))
+        );
         assert_eq!(hits, [hit]);
         assert_eq!(question.open.len(), 1);
     }

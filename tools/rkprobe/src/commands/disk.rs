@@ -13,6 +13,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     btf,
@@ -38,7 +39,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Slice, //
     },
     tally::{
         self,
@@ -143,6 +145,18 @@ struct Open {
     keys: [String; 3],
 }
 
+/// A click on a request in a trace shows this.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    who: Who,
+    request: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    error: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+}
+
 /// The question.
 struct Disks {
     /// How the requests to a disk are divided.
@@ -225,6 +239,23 @@ impl Question for Disks {
             hit(QUEUED, open.start, issue, 0),
             hit(DEVICE, issue, record.time, open.bytes),
         ]
+    }
+
+    fn slice(&self, record: &Record<'_>, hit: &Hit) -> Option<Slice> {
+        let [kind, disk, operation, who, error] = &hit.keys[..] else {
+            return None;
+        };
+        let shown = Shown {
+            who: Who::new(self.by, who.clone()),
+            request: record.field("rq").unwrap_or(""),
+            error,
+            bytes: (kind == DEVICE).then_some(hit.value),
+        };
+        Some(Slice {
+            name: format!("{disk} {operation} {kind}"),
+            is_of_thread: false,
+            arguments: json!(shown),
+        })
     }
 
     /// The requests that took the longest time first, all together.
@@ -361,6 +392,19 @@ mod tests {
         let mut take = |event: usize, record: &Record<'_>| question.take(event, record);
         let hist = tally::table_of(&EVENTS, &lines, &mut take);
         let rows = question.rows(&[hist]);
+        let (_, end) = Record::parse_any(lines[5], &EVENTS.map(String::from)).unwrap();
+        let keys = [DEVICE, "sda", "READ", "dd", "EIO"].map(String::from);
+        let hit = Hit {
+            keys: keys.into(),
+            value: 4096,
+            ..Hit::default()
+        };
+        let slice = question.slice(&end, &hit).unwrap();
+        assert_eq!(slice.name, "sda READ device");
+        assert_eq!(
+            slice.arguments,
+            json!({"comm": "dd", "request": "0xff01", "error": "EIO", "bytes": 4096})
+        );
         let row = &rows[0];
         assert_eq!((&*row.disk, &*row.who.name, row.bytes), ("sda", "dd", 4096));
         assert_eq!((row.queued_ns, row.spread.max()), (10_000, 20_000));

@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     by::{
@@ -44,7 +45,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Slice, //
     },
     tally::{
         self,
@@ -88,20 +90,22 @@ struct Waits {
     spread: Spread,
 }
 
+/// A lock, and the function that waits for it.
+fn waits_in(kind: &str, lock: &str, place: &str) -> String {
+    match lock {
+        "" => format!("{kind} in {place}"),
+        lock => format!("{kind} {lock} in {place}"),
+    }
+}
+
 impl Waits {
     fn words(&self) -> String {
-        let name = match &*self.lock {
-            "" => String::new(),
-            lock => format!(" {lock}"),
-        };
         let who = match &*self.who.name {
             "" => String::new(),
             who => format!("{who} "),
         };
-        format!(
-            "{}{name} in {}: {}waits for {}",
-            self.kind, self.place, who, self.holder
-        )
+        let lock = waits_in(&self.kind, &self.lock, &self.place);
+        format!("{lock}: {who}waits for {}", self.holder)
     }
 
     fn show(&self) -> String {
@@ -194,6 +198,18 @@ impl Question for Locks {
                 ..Hit::default()
             }],
         }
+    }
+
+    fn slice(&self, _: &Record<'_>, hit: &Hit) -> Option<Slice> {
+        let [kind, lock, place, holder, _, stack] = &hit.keys[..] else {
+            return None;
+        };
+        let stack: Vec<&str> = stack.lines().collect();
+        Some(Slice {
+            name: waits_in(kind, lock, place),
+            is_of_thread: true,
+            arguments: json!({"holder": holder, "stack": stack}),
+        })
     }
 
     /// The waits with the longest total time first.

@@ -12,6 +12,7 @@ use std::{
 
 use probe::btf::TypeKind;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     btf,
@@ -43,7 +44,8 @@ use crate::{
         Cell,
         Image,
         Options,
-        Question, //
+        Question,
+        Slice, //
     },
     tally::{
         self,
@@ -107,6 +109,15 @@ impl Row {
             self.words()
         )
     }
+}
+
+/// A click on an event in a trace shows this.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    who: Who,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
 }
 
 /// A connection that has not ended.
@@ -223,6 +234,22 @@ impl Question for Net {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// A connect takes its time. Other events are moments.
+    fn slice(&self, _: &Record<'_>, hit: &Hit) -> Option<Slice> {
+        let [event, place, detail, who] = &hit.keys[..] else {
+            return None;
+        };
+        let shown = Shown {
+            who: Who::new(self.by, who.clone()),
+            detail,
+        };
+        Some(Slice {
+            name: format!("{event} {place}"),
+            is_of_thread: false,
+            arguments: json!(shown),
+        })
     }
 
     /// Connections first, and the most frequent events of a kind first.
@@ -406,6 +433,19 @@ mod tests {
             ]
         );
         assert_eq!(rows(Some(By::Comm), false, &LINES).len(), 5);
+        let question = Net {
+            by: Some(By::Comm),
+            reasons: Vec::new(),
+            is_for_all: false,
+            known: HashMap::new(),
+        };
+        let hits = hit("connect", ":80".into(), String::new(), "nc".into(), 5);
+        let (_, end) = Record::parse_any(LINES[5], &EVENTS.map(String::from)).unwrap();
+        let slice = question.slice(&end, &hits[0]).unwrap();
+        assert_eq!(
+            (&*slice.name, slice.arguments),
+            ("connect :80", json!({"comm": "nc"}))
+        );
         let by_place = rows(None, true, &LINES);
         assert!(by_place[0].ends_with("  connect 127.0.0.1:80\n"));
         let by_thread = rows(Some(By::Pid), true, &LINES);

@@ -12,7 +12,7 @@ use crate::{
     failure::Result,
     functions::Method,
     perfetto::{
-        self,
+        Call,
         Trace, //
     },
     probes,
@@ -61,7 +61,7 @@ fn commands(
 
 /// A call in JSON.
 #[derive(Serialize)]
-struct Call<'a> {
+struct Slow<'a> {
     /// The function, if the run has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<&'a str>,
@@ -91,7 +91,7 @@ fn show(record: &Record<'_>, function: &str, values: &Values, options: &Options)
 }
 
 fn json(record: &Record<'_>, function: Option<&str>, values: &Values, options: &Options) -> String {
-    let call = Call {
+    let call = Slow {
         function,
         ns: duration_of(record),
         caller: record.caller(),
@@ -108,31 +108,13 @@ struct Slice<'a> {
     #[serde(flatten)]
     result: Option<Returned>,
     arguments: Members,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    stack: &'a [&'a str],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    user_stack: &'a [String],
 }
 
-fn slice<'a>(
-    record: &'a Record<'_>,
-    function: &'a str,
-    values: &Values,
-) -> perfetto::Call<'a, Slice<'a>> {
-    let ns = duration_of(record);
-    perfetto::Call {
-        thread: record.pid.parse().unwrap_or(0),
-        comm: record.comm,
-        function,
-        start: record.time.saturating_sub(ns),
-        ns,
-        arguments: Slice {
-            caller: record.caller(),
-            result: values.json_result(record, RESULT),
-            arguments: values.json(record, &OWN),
-            stack: &record.stack,
-            user_stack: &record.user_stack,
-        },
+fn slice<'a>(record: &'a Record<'_>, values: &Values) -> Slice<'a> {
+    Slice {
+        caller: record.caller(),
+        result: values.json_result(record, RESULT),
+        arguments: values.json(record, &OWN),
     }
 }
 
@@ -177,7 +159,8 @@ pub fn run(
                 false => text,
             };
             if let Some(trace) = &mut trace {
-                trace.add(slice(record, function, values))?;
+                let (ns, slice) = (duration_of(record), slice(record, values));
+                trace.add(Call::of_record(record, function, ns, slice))?;
             }
             Ok(if context.is_json {
                 let function = is_list(text).then_some(function);

@@ -28,6 +28,10 @@ use crate::{
         Hist, //
     },
     late_texts::LateTexts,
+    perfetto::{
+        Call,
+        Trace, //
+    },
     probes,
     record::Record,
     stream,
@@ -250,14 +254,19 @@ fn show(record: &Record<'_>, memory: &str, is_before: bool, options: &stream::Op
     )
 }
 
-fn json(record: &Record<'_>, is_before: bool, options: &stream::Options) -> String {
+/// The place of a write, and the value.
+fn members(record: &Record<'_>, is_before: bool) -> Members {
     let value = if is_before { "old" } else { "value" };
     let members = [
         ("place", record.place),
         (value, record.field("value").unwrap_or("")),
     ];
     let members = members.map(|(name, value)| (name.into(), value.into()));
-    options.json(record, Members::from_iter(members))
+    Members::from_iter(members)
+}
+
+fn json(record: &Record<'_>, is_before: bool, options: &stream::Options) -> String {
+    options.json(record, members(record, is_before))
 }
 
 /// Explains why a watchpoint cannot be enabled.
@@ -308,27 +317,39 @@ pub fn run(
     probes::check_syntax(&command("rkprobe"))?;
     let instance = context.start()?;
     probes::define(&context.tracefs, &[command(instance.group())])?;
-    if let Some(options) = each {
+    if let Some(each) = each {
+        let mut trace = Trace::wanted(context.tracefs.is_dry(), options.perfetto, || {
+            format!("rkprobe watch {memory}")
+        })?;
+        let options = &stream::Options {
+            needs_clock: trace.is_some(),
+            ..*each
+        };
         options.prepare(&context.tracefs, &instance, context.is_json)?;
         context
             .enable(&instance, "watch", options)
             .map_err(explain)?;
         let none = format!("{memory}: 0 writes");
         let events = ["watch".to_string()];
-        return context.print_records(
+        context.print_records(
             &instance,
             &events,
             &mut LateTexts::default(),
             options,
             &none,
             |_, record| {
+                if let Some(trace) = &mut trace {
+                    let write = members(record, IS_BEFORE);
+                    trace.add(Call::of_record(record, parsed.text, 0, write))?;
+                }
                 Ok(if context.is_json {
                     json(record, IS_BEFORE, options)
                 } else {
                     show(record, parsed.text, IS_BEFORE, options)
                 })
             },
-        );
+        )?;
+        return trace.map_or(Ok(()), Trace::finish);
     }
     context.switch_on(&instance, "watch").map_err(explain)?;
     let table = Table {

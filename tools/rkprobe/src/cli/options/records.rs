@@ -114,7 +114,7 @@ pub fn perfetto() -> Arg {
     Arg::new("perfetto")
         .long("perfetto")
         .value_name("FILE")
-        .help("Also write the calls into FILE, which ui.perfetto.dev opens")
+        .help("Also write the answer with its times into FILE, which ui.perfetto.dev opens")
 }
 
 /// The options of a stream of records.

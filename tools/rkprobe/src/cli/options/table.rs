@@ -79,6 +79,7 @@ pub fn table(matches: &ArgMatches) -> table::Options<'_> {
         top: top.map(|top| usize::try_from(*top).unwrap_or(usize::MAX)),
         interval: matches.try_get_one("interval").ok().flatten().copied(),
         image: matches.get_one("svg"),
+        perfetto: matches.try_get_one("perfetto").ok().flatten(),
         heat: matches.try_get_one("heat").ok().flatten(),
         has_user_stack: has_flag(matches, "user-stack"),
     }
