@@ -152,7 +152,7 @@ impl Options {
     /// A line of JSON: when, where and who, the members of `answer`, and the stack trace.
     pub fn json(&self, record: &Record<'_>, answer: impl Serialize) -> String {
         let line = Line {
-            time: sys::seconds(since_epoch(record)),
+            time: time_of(record),
             cpu: record.cpu,
             comm: record.comm,
             pid: record.pid.parse().ok(),
@@ -183,6 +183,11 @@ pub fn show_stack<T: AsRef<str>>(stack: &[T]) -> String {
     lines
         .flat_map(|frame| ["          ", frame.as_ref(), "\n"])
         .collect()
+}
+
+/// The time of a record since the epoch, in seconds.
+pub fn time_of(record: &Record<'_>) -> f64 {
+    sys::seconds(since_epoch(record))
 }
 
 /// The time of a record since the epoch, in ns.

@@ -129,6 +129,9 @@ pub trait Question {
     /// The columns by which the rows can be sorted, the number of calls first.
     const COLUMNS: &'static [&'static str];
 
+    /// Whether the table of an interval is that of the run so far, and not that of its own calls.
+    const IS_SO_FAR: bool = false;
+
     /// The title of a table on a terminal.
     fn title(&self) -> String;
 
@@ -332,7 +335,7 @@ impl<Q: Question, const N: usize> Run<'_, Q, N> {
         let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
         let (context, options) = (self.context, self.options);
         let text = text(context, &mut self.question, &new, &lacking, options)?;
-        if self.options.interval.is_some() {
+        if self.options.interval.is_some() && !Q::IS_SO_FAR {
             self.before = (hists.clone(), missing.clone());
         }
         Ok((text, hists, missing.with_unprobed(self.unprobed)))

@@ -19,8 +19,8 @@ use super::options::{
     functions,
     source,
     table::{
-        sorts,
-        table, //
+        table,
+        tabulates_so_far, //
     },
     text,
     whom::traces, //
@@ -28,7 +28,7 @@ use super::options::{
 
 /// The command and its options.
 pub fn options() -> Command {
-    traces(sorts(
+    traces(tabulates_so_far(
         Command::new("cover")
             .about("Which parts of functions ran, and which did not?")
             .arg(functions())

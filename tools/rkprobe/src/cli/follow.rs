@@ -23,7 +23,8 @@ use super::options::{
         number,
         perfetto,
         show,
-        shown, //
+        shown,
+        time, //
     },
     text,
     until,
@@ -80,7 +81,7 @@ pub fn options() -> Command {
                     .value_name("PATTERN,...")
                     .help("Show only the calls of these functions"),
             )
-            .arg(buffer())
+            .args([time(), buffer()])
             .arg(show().help("Show a value at each call, such as 'mode=$obj->i_mode:x16'"))
             .arg(
                 flag(
@@ -111,6 +112,7 @@ pub fn ask(context: &Context, matches: &ArgMatches) -> Result {
         fields: shown(matches),
         only_changes: matches.get_flag("changes"),
         count: count(matches),
+        has_time: matches.get_flag("time"),
         perfetto: matches.get_one("perfetto"),
     };
     follow::run(context, &question)

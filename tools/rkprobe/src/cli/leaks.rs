@@ -18,8 +18,8 @@ use crate::{
 use super::options::{
     records::buffer,
     table::{
-        sorts,
-        table, //
+        table,
+        tabulates_so_far, //
     },
     text,
     whom::traces,
@@ -28,7 +28,7 @@ use super::options::{
 
 /// The command and its options.
 pub fn options() -> Command {
-    traces(sorts(
+    traces(tabulates_so_far(
         Command::new("leaks")
             .about("Which objects have more gets than puts, and where are the gets without a put?")
             .arg(word(

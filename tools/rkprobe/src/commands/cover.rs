@@ -110,6 +110,8 @@ impl Question for Covered<'_> {
 
     const COLUMNS: &'static [&'static str] = &["ran", "blocks", "name"];
 
+    const IS_SO_FAR: bool = true;
+
     fn title(&self) -> String {
         format!("cover {}", self.text)
     }

@@ -36,7 +36,10 @@ use crate::{
     },
     probes,
     record::Record,
-    stream,
+    stream::{
+        self,
+        Options, //
+    },
     values::Values,
     whom::Whom, //
 };
@@ -68,6 +71,8 @@ pub struct Question<'a> {
     pub only_changes: bool,
     /// The number of objects to show.
     pub count: Option<u64>,
+    /// Whether each step has the time of day and the CPU.
+    pub has_time: bool,
     /// The path of a trace.
     pub perfetto: Option<&'a String>,
 }
@@ -134,11 +139,17 @@ impl Commands {
 struct Step {
     /// The time since the start of the life.
     ns: u64,
+    /// The time since the epoch, in seconds.
+    time: f64,
+    cpu: u32,
     comm: String,
     pid: u32,
     function: String,
     #[serde(serialize_with = "as_members")]
     fields: Vec<Shown>,
+    /// The task, with the time and the CPU if they are wanted.
+    #[serde(skip)]
+    head: String,
 }
 
 /// The name of a value, with the value as text and as JSON.
@@ -162,12 +173,11 @@ struct Arguments<'a> {
 
 impl Step {
     fn is_like(&self, other: &Self) -> bool {
-        (self.pid, &self.comm, &self.function, &self.fields)
-            == (other.pid, &other.comm, &other.function, &other.fields)
+        (&self.head, &self.function, &self.fields) == (&other.head, &other.function, &other.fields)
     }
 
     fn show(&self) -> String {
-        let mut text = format!("{}-{}  {}", self.comm, self.pid, self.function);
+        let mut text = format!("{}  {}", self.head, self.function);
         for (name, value, _) in &self.fields {
             text += &format!(" {name}={value}");
         }
@@ -192,17 +202,20 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn push(&mut self, values: &Values, record: &Record<'_>, function: String) {
+    fn push(&mut self, values: &Values, options: &Options, record: &Record<'_>, function: String) {
         if self.steps.len() == MAX_STEPS {
             self.left_out += 1;
             return;
         }
         self.steps.push(Step {
             ns: record.time.saturating_sub(self.start),
+            time: stream::time_of(record),
+            cpu: record.cpu,
             comm: record.comm.into(),
             pid: record.pid.parse().unwrap_or(0),
             function,
             fields: values.each(record, &["object", "parameter"]),
+            head: options.head(record),
         });
     }
 
@@ -228,8 +241,9 @@ impl Life<'_> {
             .collect()
     }
 
-    /// A head, and a line for each step. Equal steps that follow each other share a line.
-    fn show(&self, screen: Screen) -> String {
+    /// A head, and a line for each step. Equal steps that follow each other share a line, unless each has its time of day.
+    /// That takes the place of the track.
+    fn show(&self, options: &Options, screen: Screen) -> String {
         let count = self.steps.len() + self.left_out;
         let mut text = format!(
             "{} {}: {count} step{} in {}{}\n",
@@ -249,9 +263,12 @@ impl Life<'_> {
                 step += &format!("  {count} times");
             }
             if let Some(columns) = screen.columns {
-                line += &draw::track(first.ns, self.length(), TRACK, screen);
-                line += "  ";
-                let room = columns.saturating_sub(9 + 2 + TRACK + 2);
+                let mut room = columns.saturating_sub(9 + 2);
+                if !options.has_time {
+                    line += &draw::track(first.ns, self.length(), TRACK, screen);
+                    line += "  ";
+                    room = room.saturating_sub(TRACK + 2);
+                }
                 step = draw::shorten(&step, room.max(1));
             }
             text += &format!("{line}{step}\n");
@@ -272,6 +289,7 @@ struct Lives<'a> {
     first: &'a str,
     last: &'a str,
     values: &'a Values,
+    options: Options,
     live: HashMap<String, Life<'a>>,
     count: u64,
 }
@@ -284,7 +302,7 @@ impl<'a> Lives<'a> {
             let function = record.caller();
             // The other event records the call of this function.
             if self.entry != Some(function) {
-                life.push(self.values, record, function.into());
+                life.push(self.values, &self.options, record, function.into());
             }
         } else if event == "from" {
             let address = record.field("object")?;
@@ -305,10 +323,10 @@ impl<'a> Lives<'a> {
                     number: *count,
                 }
             });
-            life.push(self.values, record, self.first.into());
+            life.push(self.values, &self.options, record, self.first.into());
         } else if event == "until" {
             let mut life = self.live.remove(record.field("object")?)?;
-            life.push(self.values, record, self.last.into());
+            life.push(self.values, &self.options, record, self.last.into());
             life.ended = true;
             return Some(life);
         }
@@ -349,7 +367,10 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
     context
         .tracefs
         .write(&instance.file("trace_clock"), "mono")?;
-    let options = stream::Options::default();
+    let options = Options {
+        has_time: question.has_time,
+        ..Options::default()
+    };
     // A life without its first step is not shown. So the first step comes last.
     for event in ["follow", "until", "from"] {
         if event != "until" || until.is_some() {
@@ -375,6 +396,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         first: &first,
         last: &last,
         values: &values,
+        options,
         live: HashMap::new(),
         count: 0,
     };
@@ -388,7 +410,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         }
         match context.is_json {
             true => context.print_json(life),
-            false => context.print(&life.show(context.screen())),
+            false => context.print(&life.show(&options, context.screen())),
         }
     };
     let mut left = question.count.unwrap_or(u64::MAX);
@@ -427,6 +449,7 @@ mod tests {
             first: entry.unwrap_or("alloc returns it"),
             last: "free returns: the end",
             values,
+            options: Options::default(),
             live: HashMap::new(),
             count: 0,
         }
@@ -465,7 +488,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             has_blocks: true,
         };
         assert_eq!(
-            ended[0].show(screen),
+            ended[0].show(&Options::default(), screen),
             "x 0xffff01: 5 steps in 1.00 ms\n     \
              0 ns  cat-7  alloc returns it\n  \
              2.00 us  cat-7  use n=1  2 times\n  \
@@ -480,8 +503,26 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
         let rest = lives.rest();
         assert_eq!(rest.len(), 1);
         assert!(rest[0]
-            .show(screen)
+            .show(&Options::default(), screen)
             .starts_with("x 0xffff02: 1 step in 0 ns, still live\n"));
+    }
+
+    #[test]
+    fn with_the_time_of_day_each_step_has_a_line() {
+        let values = Values::default();
+        let mut lives = lives(&values, None);
+        lives.options.has_time = true;
+        let ended = LINES.lines().find_map(|line| take(&mut lives, line));
+        let screen = Screen {
+            columns: Some(48),
+            has_color: false,
+            has_blocks: false,
+        };
+        let text = ended.unwrap().show(&lives.options, screen);
+        let uses = text
+            .lines()
+            .filter(|line| line.ends_with(" [001]  cat-7  use n=1"));
+        assert_eq!(uses.count(), 2, "{text}");
     }
 
     #[test]
@@ -538,6 +579,7 @@ cat-7 [001] ..... 6.001003: until: (caller+0x9/0x10 <- free) object=0xffff03";
             only_changes: true,
             perfetto: None,
             count: None,
+            has_time: false,
         };
         let values = Values::plain(&question.fields);
         let from = End::Function("a", "$retval".into());

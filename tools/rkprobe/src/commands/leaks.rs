@@ -126,6 +126,8 @@ impl Question for Leaks<'_> {
 
     const COLUMNS: &'static [&'static str] = &["count", "name", "age"];
 
+    const IS_SO_FAR: bool = true;
+
     fn title(&self) -> String {
         format!("leaks {}", self.asked.structure)
     }

@@ -24,18 +24,27 @@ use super::{
 
 /// Adds the options of a command whose answer is a table with these columns.
 pub fn tabulates(command: Command, columns: &'static [&'static str]) -> Command {
-    sorts(command, columns).arg(
-        Arg::new("interval")
-            .long("interval")
-            .short('i')
-            .value_name("SECONDS")
-            .value_parser(interval)
-            .help("Print a table every SECONDS, with the calls since the previous one"),
-    )
+    let interval = interval("Print a table every SECONDS, with the calls since the previous one");
+    sorts(command, columns).arg(interval)
+}
+
+/// Adds the options of a command whose answer is a table with these columns, which is always that of the run so far.
+pub fn tabulates_so_far(command: Command, columns: &'static [&'static str]) -> Command {
+    let interval = interval("Print the table so far every SECONDS");
+    sorts(command, columns).arg(interval)
+}
+
+fn interval(help: &'static str) -> Arg {
+    Arg::new("interval")
+        .long("interval")
+        .short('i')
+        .value_name("SECONDS")
+        .value_parser(parse_interval)
+        .help(help)
 }
 
 /// Adds the options of a command whose answer is a table with these columns, and has no intervals.
-pub fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
+fn sorts(command: Command, columns: &'static [&'static str]) -> Command {
     command.args([
         svg(),
         Arg::new("sort")
@@ -64,7 +73,7 @@ pub fn svg() -> Arg {
 }
 
 /// Parses the value of `-i`.
-fn interval(text: &str) -> std::result::Result<Duration, String> {
+fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
     match duration::parse(text, "s")? {
         0 => Err("an interval is longer than 0".into()),
         ns => Ok(Duration::from_nanos(ns)),
