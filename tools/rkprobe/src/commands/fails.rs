@@ -47,6 +47,7 @@ use crate::{
     },
     returns::{
         self,
+        Returned,
         Returns,
         MIN_ERROR, //
     },
@@ -56,6 +57,7 @@ use crate::{
         split, //
     },
     stream,
+    syscalls,
     table::{
         self,
         Cell,
@@ -77,6 +79,9 @@ use crate::{
 const FUNCTIONS: &str = "fails";
 /// The event of `%retinsn`, which knows the return instruction.
 const INSTRUCTIONS: &str = "exits";
+
+/// The error of a function that returned only -1, which can be a number, too.
+const DOUBTFUL: &str = "EPERM or -1";
 
 /// How the errors are divided.
 #[derive(Clone, Copy)]
@@ -131,6 +136,9 @@ impl Serialize for Who {
 struct Failed {
     function: String,
     error: String,
+    /// Whether -1 is the only value of the function that can be an error.
+    #[serde(skip)]
+    is_doubtful: bool,
     /// The return instruction or its source line. Empty if it is unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     place: String,
@@ -188,7 +196,7 @@ impl Question for Errors<'_> {
     fn cell<'r>(row: &'r Failed, column: &str) -> Cell<'r> {
         match column {
             "name" => Cell::Text(&row.function),
-            "error" => Cell::Text(&row.error),
+            "error" => Cell::Text(row.error()),
             "group" => Cell::Text(row.group()),
             _ => row.count.into(),
         }
@@ -199,7 +207,7 @@ impl Question for Errors<'_> {
             // The first frame stands for the stack.
             "group" if row.who.is_none() => row.stack.first().cloned().unwrap_or_default(),
             "group" => row.group().into(),
-            "error" => row.error.clone(),
+            "error" => row.error().into(),
             "name" => format!("{} {}", row.function, row.place).trim_end().into(),
             _ => row.count.to_string(),
         }
@@ -223,8 +231,9 @@ fn module(function: &str) -> &str {
     function.split_once(':').map_or("", |(module, _)| module)
 }
 
-/// The errors, the most frequent first. `rows` count by function, and `exits` by return instruction. `who` is
-/// the third key, if it is no stack. The type that a function returns decides which of its values are errors.
+/// The errors, the most frequent first, and the doubtful ones after the others. `rows` count by function, and `exits`
+/// by return instruction. `who` is the third key, if it is no stack. The type that a function returns decides which of
+/// its values are errors.
 fn errors<'h>(
     rows: impl Iterator<Item = &'h Row>,
     exits: &'h Hist,
@@ -251,7 +260,16 @@ fn errors<'h>(
             *counts.entry(key).or_default() += row.hits;
         }
     }
-    let failed = |((function, error, place, keys), count): ((_, _, _, &[String]), _)| Failed {
+    let mut only_minus_one: BTreeMap<String, bool> = BTreeMap::new();
+    for (function, error, ..) in counts.keys() {
+        let is_only = only_minus_one.entry(function.clone()).or_insert_with(|| {
+            // An error can be the only reason for -1 from a system call, or as a pointer.
+            syscalls::name(function).is_none() && returns.of(function) != Returned::Pointer
+        });
+        *is_only &= error == "EPERM";
+    }
+    let failed = |((function, error, place, keys), count): ((String, _, _, &[String]), _)| Failed {
+        is_doubtful: only_minus_one.get(&function) == Some(&true),
         function,
         place,
         error,
@@ -265,7 +283,7 @@ fn errors<'h>(
     };
     let mut errors: Vec<Failed> = counts.into_iter().map(failed).collect();
     // Errors with equal counts keep the order of their keys.
-    errors.sort_by_key(|failed| Reverse(failed.count));
+    errors.sort_by_key(|failed| (failed.is_doubtful, Reverse(failed.count)));
     errors
 }
 
@@ -282,7 +300,7 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
     };
     let (functions, names, places) = (
         width(|failed| &failed.function),
-        width(|failed| &failed.error),
+        width(Failed::error),
         width(|failed| &failed.place),
     );
     let mut text = String::new();
@@ -295,7 +313,7 @@ fn table(pattern: &str, errors: &[Failed]) -> String {
             "{:>8}  {}  {:names$}  {place}{}",
             failed.count,
             draw::pad(&failed.function, functions),
-            failed.error,
+            failed.error(),
             failed.group(),
         );
         let stack = stream::show_stack(&failed.stack);
@@ -484,17 +502,24 @@ impl Failed {
         self.who.as_ref().map_or("", |who| &who.1)
     }
 
+    fn error(&self) -> &str {
+        match self.is_doubtful {
+            true => DOUBTFUL,
+            false => &self.error,
+        }
+    }
+
     fn stack(&self) -> Stack<'_> {
         Stack {
             frames: self.stack.iter().map(String::as_str).collect(),
             function: &self.function,
-            result: Some(&self.error),
+            result: Some(self.error()),
             value: self.count,
         }
     }
 
     fn bar(&self) -> Bar {
-        let words = [&*self.function, &self.error, &self.place, self.group()];
+        let words = [&*self.function, self.error(), &self.place, self.group()];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         Bar {
             label: words.join("  "),
@@ -543,6 +568,39 @@ mod tests {
         );
         let json = serde_json::to_string(&errors[0]).unwrap();
         assert!(json.ends_with(",\"count\":3,\"stack\":[\"f+0x1/0x2\",\"g+0x1/0x2 [m]\"]}"));
+    }
+
+    #[test]
+    fn a_function_that_returns_only_minus_one_is_after_the_others() {
+        let row = |function: &str, value: i32, hits: u32| {
+            format!("{{ func: [ffff] {function}, value: {value}, comm: cat }} hitcount: {hits}\n")
+        };
+        let text = [
+            row("compare", -1, 90),
+            row("may_open", -1, 7),
+            row("may_open", -13, 2),
+            row("__x64_sys_kill", -1, 5),
+            row("alloc", -1, 4),
+            row("open", -2, 1),
+        ];
+        let hist = hist::parse(&text.concat(), &["func", "value", "comm"], None);
+        let mut returns = Returns::of_functions(&[
+            ("compare", Returned::Int),
+            ("may_open", Returned::Int),
+            ("__x64_sys_kill", Returned::Word),
+            ("alloc", Returned::Pointer),
+            ("open", Returned::Int),
+        ]);
+        let none = Hist::default();
+        let errors = errors(hist.rows.iter(), &none, Some(By::Comm), None, &mut returns);
+        assert_eq!(
+            table("*", &errors),
+            "       7  may_open        EPERM        cat\n       5  __x64_sys_kill  EPERM        cat\n       \
+             4  alloc           EPERM        cat\n       2  may_open        EACCES       cat\n       \
+             1  open            ENOENT       cat\n      90  compare         EPERM or -1  cat\n"
+        );
+        let json = serde_json::to_string(&errors[5]).unwrap();
+        assert!(json.starts_with("{\"function\":\"compare\",\"error\":\"EPERM\",\"comm\""));
     }
 
     #[test]
