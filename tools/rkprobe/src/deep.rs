@@ -17,6 +17,7 @@ use crate::{
     kinds::{
         is_text,
         kind,
+        structure_name,
         Kind, //
     },
     value::Value, //
@@ -29,10 +30,10 @@ const MAX_ARGUMENTS: usize = 110;
 /// The maximum length of these arguments together. A command has at most 4,094 bytes. C: `WRITE_BUFSIZE`.
 const MAX_LENGTH: usize = 3000;
 
-/// The kind of a member. What a pointer to a constant structure points to is often an object of the source, such as a table
-/// of operations, and has a symbol.
-fn kind_of(btf: &Btf<'_>, member: &Member<'_>) -> Kind {
-    let kind = kind(btf, member.ty, member.name);
+/// The kind of a member of a structure. What a pointer to a constant structure points to is often an object of the
+/// source, such as a table of operations, and has a symbol.
+fn kind_of(btf: &Btf<'_>, structure: &str, member: &Member<'_>) -> Kind {
+    let kind = kind(btf, member.ty, structure, member.name);
     let is_constant = || {
         let pointer = btf.resolve(member.ty)?;
         let target = btf.get(pointer.target())?;
@@ -60,8 +61,9 @@ impl Deep {
         let Some(pointer) = pointer else {
             return members;
         };
+        let structure = structure_name(btf, pointer.target());
         btf.find_any_member(pointer.target(), |member| {
-            if let Some(value) = self.member(btf, &member, path) {
+            if let Some(value) = self.member(btf, structure, &member, path) {
                 members.push((member.name.into(), value));
             }
             None::<()>
@@ -69,7 +71,13 @@ impl Deep {
         members
     }
 
-    fn member(&mut self, btf: &Btf<'_>, member: &Member<'_>, path: &str) -> Option<Value> {
+    fn member(
+        &mut self,
+        btf: &Btf<'_>,
+        structure: &str,
+        member: &Member<'_>,
+        path: &str,
+    ) -> Option<Value> {
         let ty = btf.resolve(member.ty)?;
         let is_text = is_text(btf, member.ty);
         // An array without elements is what follows the structure.
@@ -83,7 +91,7 @@ impl Deep {
         // The name of a field has at most 31 bytes. That of a member can be longer.
         let name = format!("member{}", self.arguments);
         let fetch = format!("{path}->{}", member.name);
-        let value = Value::member(&name, &fetch, kind_of(btf, member), is_text);
+        let value = Value::member(&name, &fetch, kind_of(btf, structure, member), is_text);
         let arguments = match value.kind {
             Kind::Text(_) => 2,
             _ => 1,

@@ -61,6 +61,14 @@ const FMODE: [(&str, u64); 6] = [
     ("FMODE_EXEC", 32),
 ];
 
+/// The access modes of `open(2)`. C: `O_ACCMODE`.
+const ACCESS: [(&str, u64); 4] = [
+    ("O_RDONLY", 0),
+    ("O_WRONLY", 1),
+    ("O_RDWR", 2),
+    ("O_ACCMODE", 3),
+];
+
 /// The types of files. C: `S_IFMT`.
 const FILES: [(&str, u64); 7] = [
     ("S_IFIFO", 0o010000),
@@ -103,6 +111,46 @@ impl Flags {
         Self {
             bits: FMODE.into_iter().map(named).collect(),
             ..Self::default()
+        }
+    }
+
+    /// The flags of `open(2)`.
+    pub fn open() -> Self {
+        Self::open_on(cfg!(target_arch = "aarch64"))
+    }
+
+    /// The same of an architecture. C: `include/uapi/asm-generic/fcntl.h`, `arch/arm64/include/uapi/asm/fcntl.h`.
+    fn open_on(is_arm64: bool) -> Self {
+        let [direct, large_file, directory, no_follow] = match is_arm64 {
+            true => [16, 17, 14, 15],
+            false => [14, 15, 16, 17],
+        };
+        let bits: [(&str, u64); 19] = [
+            ("__FMODE_EXEC", 1 << 5),
+            ("O_CREAT", 1 << 6),
+            ("O_EXCL", 1 << 7),
+            ("O_NOCTTY", 1 << 8),
+            ("O_TRUNC", 1 << 9),
+            ("O_APPEND", 1 << 10),
+            ("O_NONBLOCK", 1 << 11),
+            ("O_SYNC", (1 << 20) | (1 << 12)),
+            ("O_DSYNC", 1 << 12),
+            ("FASYNC", 1 << 13),
+            ("O_DIRECT", 1 << direct),
+            ("O_LARGEFILE", 1 << large_file),
+            ("O_TMPFILE", (1 << 22) | (1 << directory)),
+            ("O_DIRECTORY", 1 << directory),
+            ("O_NOFOLLOW", 1 << no_follow),
+            ("O_NOATIME", 1 << 18),
+            ("O_CLOEXEC", 1 << 19),
+            ("O_PATH", 1 << 21),
+            ("O_EMPTYPATH", 1 << 26),
+        ];
+        let named = |(name, bit): (&str, u64)| (name.to_string(), bit);
+        Self {
+            number_mask: 3,
+            numbers: ACCESS.into_iter().map(named).collect(),
+            bits: bits.into_iter().map(named).collect(),
         }
     }
 
@@ -230,6 +278,33 @@ mod tests {
         assert_eq!(block.show(0x1000), "REQ_OP_READ|0x1000");
         assert_eq!(block.show(0x7), "0x7");
         assert_eq!(Flags::fmode().show(0x41), "FMODE_READ|0x40");
+    }
+
+    #[test]
+    fn names_flags_of_open() {
+        for (value, generic, arm64) in [
+            (0, "O_RDONLY", "O_RDONLY"),
+            (0x8002, "O_RDWR|O_LARGEFILE", "O_RDWR|O_NOFOLLOW"),
+            (
+                0x24000,
+                "O_RDONLY|O_DIRECT|O_NOFOLLOW",
+                "O_RDONLY|O_LARGEFILE|O_DIRECTORY",
+            ),
+            (0x10001, "O_WRONLY|O_DIRECTORY", "O_WRONLY|O_DIRECT"),
+            (0x10_1641, "O_WRONLY|O_CREAT|O_TRUNC|O_APPEND|O_SYNC", ""),
+            (0x1003, "O_ACCMODE|O_DSYNC", ""),
+            (0x41_0002, "O_RDWR|O_TMPFILE", "O_RDWR|O_DIRECT|0x400000"),
+            (0x40_4002, "O_RDWR|O_DIRECT|0x400000", "O_RDWR|O_TMPFILE"),
+            (
+                (1 << 32) | 0x8_0020,
+                "O_RDONLY|__FMODE_EXEC|O_CLOEXEC|0x100000000",
+                "",
+            ),
+        ] {
+            assert_eq!(Flags::open_on(false).show(value), generic);
+            let arm64 = if arm64.is_empty() { generic } else { arm64 };
+            assert_eq!(Flags::open_on(true).show(value), arm64);
+        }
     }
 
     #[test]

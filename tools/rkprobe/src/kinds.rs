@@ -34,10 +34,35 @@ pub enum Kind {
     Flags(Flags),
     /// The type and the permissions of a file.
     Mode,
+    /// A time in ns: a duration, or a point in time.
+    Time,
 }
 
-/// The kind of a value of a type. The name decides about numbers without a typedef: whether the digits are hexadecimal.
-pub fn kind(btf: &Btf<'_>, id: TypeId, name: &str) -> Kind {
+/// The members of structures and the parameters of functions that have the flags of `open(2)`.
+const OPEN_FLAGS: [(&str, &str); 15] = [
+    ("open_how", "flags"),
+    ("open_flags", "open_flag"),
+    ("file", "f_flags"),
+    ("do_sys_open", "flags"),
+    ("__do_sys_open", "flags"),
+    ("__do_sys_openat", "flags"),
+    ("build_open_how", "flags"),
+    ("filp_open", "flags"),
+    ("file_open_name", "flags"),
+    ("file_open_root", "flags"),
+    ("dentry_open", "flags"),
+    ("dentry_create", "flags"),
+    ("kernel_file_open", "flags"),
+    ("backing_file_open", "flags"),
+    ("alloc_empty_file", "flags"),
+];
+
+/// The kind of a value of a type: a member `name` of the structure `owner`, or a parameter of the function `owner`. The
+/// name decides about numbers without a typedef: whether they are flags, or the digits are hexadecimal.
+pub fn kind(btf: &Btf<'_>, id: TypeId, owner: &str, name: &str) -> Kind {
+    if let Some(known) = known_name(owner, name) {
+        return known;
+    }
     let mut ty = btf.get(id);
     while let Some(modifier) = ty.filter(|ty| ty.kind().is_modifier()) {
         let known = match modifier.kind() {
@@ -94,10 +119,17 @@ pub fn is_hex(name: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
+/// The kind of a well-known member of a structure, or parameter of a function.
+pub fn known_name(owner: &str, name: &str) -> Option<Kind> {
+    let is_open = OPEN_FLAGS.contains(&(owner, name));
+    is_open.then(|| Kind::Flags(Flags::open()))
+}
+
 /// The kind of a well-known typedef.
 pub fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
     match name {
         "umode_t" => Some(Kind::Mode),
+        "ktime_t" => Some(Kind::Time),
         "gfp_t" => Some(Kind::Flags(Flags::gfp(btf)?)),
         "fmode_t" => Some(Kind::Flags(Flags::fmode())),
         "blk_opf_t" => Some(Kind::Flags(Flags::block_operation(btf)?)),
@@ -109,12 +141,21 @@ pub fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
 pub enum Owner<'a> {
     /// Something without a type in BTF.
     Nothing,
-    Function(&'a Function<'a>),
+    /// A function and its name.
+    Function(&'a str, &'a Function<'a>),
     /// The object `$obj` of this structure.
     Object(TypeId),
 }
 
 impl Owner<'_> {
+    /// The function. Empty for anything else.
+    fn function(&self) -> &str {
+        match self {
+            Self::Function(name, _) => name,
+            _ => "",
+        }
+    }
+
     /// The type of a variable.
     fn find(&self, btf: &Btf<'_>, variable: &str) -> Option<TypeId> {
         if variable == "$current" {
@@ -122,42 +163,61 @@ impl Owner<'_> {
         }
         match (self, variable.strip_prefix('$')) {
             (Self::Object(structure), Some("obj")) => Some(*structure),
-            (Self::Function(function), Some("retval")) => Some(function.returned()),
-            (Self::Function(function), Some(variable)) => {
+            (Self::Function(_, function), Some("retval")) => Some(function.returned()),
+            (Self::Function(_, function), Some(variable)) => {
                 let number = variable.strip_prefix("arg")?.parse::<u16>().ok()?;
                 let position = number.checked_sub(1)?;
                 let mut params = function.params();
                 Some(params.find(|param| param.position == position)?.ty)
             }
-            (Self::Function(function), None) => Some(function.find(variable)?.ty),
+            (Self::Function(_, function), None) => Some(function.find(variable)?.ty),
             _ => None,
         }
     }
 }
 
-/// The kind of `VARIABLE`, or of a member, `VARIABLE->A.B->C`, and whether it is an array of `char`.
-pub fn member_kind(btf: &Btf<'_>, owner: &Owner<'_>, fetch: &str) -> Option<(Kind, bool)> {
+/// What a fetch argument reads.
+pub struct Found<'a> {
+    pub ty: TypeId,
+    /// The function of a variable, or the structure of the last member.
+    pub owner: &'a str,
+    /// The variable, or the last member.
+    pub name: &'a str,
+}
+
+/// Finds `VARIABLE`, or a member, `VARIABLE->A.B->C`, that is no bitfield.
+pub fn find<'a>(btf: &Btf<'a>, owner: &'a Owner<'_>, fetch: &'a str) -> Option<Found<'a>> {
     let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
     let (variable, mut rest) = fetch.split_at(end);
     let mut ty = owner.find(btf, variable)?;
-    let mut name = variable;
+    let (mut container, mut name) = (owner.function(), variable);
     while !rest.is_empty() {
         let is_arrow = rest.starts_with("->");
         rest = rest.strip_prefix("->").or(rest.strip_prefix('.'))?;
         let end = rest.find(['-', '.']).unwrap_or(rest.len());
         (name, rest) = rest.split_at(end);
-        let container = btf.resolve(ty)?;
-        let container = match container.kind() {
-            TypeKind::Ptr if is_arrow => container.target(),
+        let resolved = btf.resolve(ty)?;
+        let structure = match resolved.kind() {
+            TypeKind::Ptr if is_arrow => resolved.target(),
             _ => ty,
         };
-        let member = btf.find_member(container, name)?;
+        let member = btf.find_member(structure, name)?;
         if member.bitfield > 0 {
             return None;
         }
+        container = structure_name(btf, structure);
         ty = member.ty;
     }
-    Some((kind(btf, ty, name), is_text(btf, ty)))
+    Some(Found {
+        ty,
+        owner: container,
+        name,
+    })
+}
+
+/// The name of a structure or union. Empty if it has none.
+pub fn structure_name<'a>(btf: &Btf<'a>, id: TypeId) -> &'a str {
+    btf.resolve(id).and_then(|ty| btf.name(ty)).unwrap_or("")
 }
 
 /// Whether a type is an array of `char`.
@@ -166,4 +226,43 @@ pub fn is_text(btf: &Btf<'_>, id: TypeId) -> bool {
     array
         .and_then(|array| btf.name(btf.resolve(array.element)?))
         .is_some_and(|element| element == "char")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btf::{
+        self,
+        builder::{
+            Builder,
+            SIGNED, //
+        },
+    };
+
+    #[test]
+    fn the_owner_of_a_value_decides_about_flags() {
+        let mut types = Builder::new();
+        let int = types.int("int", 4, SIGNED);
+        let file = types.members(4, "file", &[("f_flags", int, 0), ("flags", int, 32)]);
+        let pointer = types.ptr(file);
+        types.function("filp_open", &[("file", pointer), ("flags", int)], int);
+        let bytes = types.bytes();
+        let mut index = Vec::new();
+        let btf = btf::parse(&bytes, None, &mut index).unwrap();
+        let function = btf.function("filp_open").unwrap();
+        for (name, fetch, is_open) in [
+            ("filp_open", "flags", true),
+            ("other", "flags", false),
+            ("other", "file->f_flags", true),
+            ("filp_open", "file->flags", false),
+        ] {
+            let owner = Owner::Function(name, &function);
+            let found = find(&btf, &owner, fetch).unwrap();
+            let expected = match is_open {
+                true => Kind::Flags(Flags::open()),
+                false => Kind::Hex,
+            };
+            assert_eq!(kind(&btf, found.ty, found.owner, found.name), expected);
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
 //! `flags`, `relocate`, `debuginfod`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `asked`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
+//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `shown`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `ends`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
@@ -80,6 +80,7 @@ mod rust_names;
 mod schema;
 mod scopes;
 mod selection;
+mod shown;
 mod similar;
 mod sites;
 mod sockets;

@@ -42,6 +42,7 @@ use crate::{
         Scope,
         Scopes, //
     },
+    shown::last_name,
     value::Value,
     variables::{
         visible,
@@ -137,9 +138,8 @@ impl<'c> Choice<'c> {
         };
         let end = fetch.find(['-', '.']).unwrap_or(fetch.len());
         let (variable, path) = fetch.split_at(end);
-        let last = fetch.rsplit(['>', '.']).next().unwrap_or(fetch);
         Self {
-            name: name.unwrap_or_else(|| field(last)),
+            name: name.unwrap_or_else(|| last_name(fetch)),
             variable,
             path,
             ty,
@@ -584,6 +584,7 @@ mod tests {
     use object::Object;
 
     use crate::{
+        flags::Flags,
         kinds::Kind,
         locations::RESULT_REGISTER, //
     };
@@ -591,8 +592,8 @@ mod tests {
     use super::*;
 
     const PROGRAM: &str = "\
-struct item { const char *name; int x : 3, y : 5; enum { RED = 1, GREEN } color; char tag[8];
-    struct { short z; }; struct item *next; struct other *other; };
+struct file { unsigned f_flags; }; struct item { const char *name; int x : 3, y : 5; enum { RED = 1, GREEN } color; char tag[8];
+    struct { short z; }; struct item *next; struct other *other; const struct file *file; };
 volatile int result;
 static inline __attribute__((always_inline)) int copied(struct item *item, int n) {
     return result = item->z + n;
@@ -678,6 +679,7 @@ int call_other(int *n) { return same(n) + 1; }
             "item->name:x64",
             "t=item->tag:string",
             "s=item->name:string",
+            "item->file->f_flags",
         ];
         let found = of_program(
             "variables",
@@ -722,6 +724,7 @@ int call_other(int *n) { return same(n) + 1; }
                 plain
             ]
         );
+        assert_eq!(kinds[15], Some(&Kind::Flags(Flags::open())));
         let errors = chosen.iter().filter_map(|value| value.as_ref().err());
         let errors: Vec<&str> = errors.map(String::as_str).collect();
         assert_eq!(

@@ -14,6 +14,7 @@ use probe::btf::{
 };
 
 use crate::{
+    flags::Flags,
     literal::{
         quote,
         unquote, //
@@ -110,8 +111,9 @@ fn parameters(format: &str) -> Vec<Parameter> {
     fields.collect()
 }
 
-/// The value of a parameter. `text` is the string to which it points, if it is an address of one.
-fn show(ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
+/// The value of a parameter of the system call `call`. `text` is the string to which it points, if it is an address of
+/// one.
+fn show(call: &str, ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
     let is_hex = [
         "flags", "mask", "cmd", "prot", "request", "op", "arg", "addr",
     ]
@@ -124,6 +126,9 @@ fn show(ty: &str, name: &str, word: u64, text: Option<&str>) -> String {
             .and_then(unquote)
             .map_or_else(|| format!("{word:#x}"), quote),
         "umode_t" => format!("{:04o}", word as u16),
+        "int" if ["open", "openat"].contains(&call) && name == "flags" => {
+            Flags::open().show((word as u32).into())
+        }
         _ if ty.ends_with('*') && word == 0 => "NULL".into(),
         _ if ty.ends_with('*') => format!("{word:#x}"),
         "int" | "pid_t" | "clockid_t" | "timer_t" => (word as i32).to_string(),
@@ -158,9 +163,10 @@ impl Syscalls {
         let arguments: Vec<String> = parameters
             .iter()
             .enumerate()
-            .filter_map(|(index, (ty, name))| {
+            .filter_map(|(index, (ty, parameter))| {
                 let text = call.field(&format!("str{index}"));
-                Some(format!("{name}={}", show(ty, name, word(index)?, text)))
+                let value = show(name, ty, parameter, word(index)?, text);
+                Some(format!("{parameter}={value}"))
             })
             .collect();
         Some(format!("{name}({})", arguments.join(", ")))
@@ -206,7 +212,8 @@ mod tests {
         call.fields = fields
             .map(|(name, value)| (name.into(), value.into()))
             .into();
-        let text = "openat(dfd=-100, filename=\"/a \\\"b\\\"\", flags=524288, mode=0644)";
+        let text =
+            "openat(dfd=-100, filename=\"/a \\\"b\\\"\", flags=O_RDONLY|O_CLOEXEC, mode=0644)";
         assert_eq!(syscalls.text(&tracefs, &call).as_deref(), Some(text));
         call.steps[0].function = "vfs_read".into();
         assert_eq!(syscalls.text(&tracefs, &call), None);
@@ -230,7 +237,7 @@ mod tests {
             ("off_t", "offset", u64::MAX, "-1"),
         ] {
             assert_eq!(
-                show(ty, name, word, Some("(fault)")),
+                show("", ty, name, word, Some("(fault)")),
                 expected,
                 "{ty} {name}"
             );

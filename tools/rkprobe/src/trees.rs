@@ -405,7 +405,7 @@ pub fn run(
         false => context.functions.check(question.root, Method::Ftrace)?,
     }
     let roots = [question.root.to_string()];
-    let values = Values::of_each(&context.functions, &roots, "", More::default())
+    let values = Values::of_each(&context.functions, &roots, "", More::default())?
         .pop()
         .unwrap_or_default();
     let commands = commands(context, question, &values)?;

@@ -17,6 +17,7 @@ use serde_json::{
 };
 
 use crate::{
+    duration,
     errno,
     flags,
     format::FAULT,
@@ -36,6 +37,9 @@ use crate::{
 
 /// The lowest number of 64 bits that is an error. C: `MAX_ERRNO`.
 const MIN_ERROR: u64 = u64::MAX - 4094;
+
+/// The longest time that is shown as a duration, in ns: an hour.
+const MAX_DURATION: u64 = 3_600_000_000_000;
 
 /// A value of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,8 +104,14 @@ impl Value {
         Self::of(name, field.into(), Kind::Plain)
     }
 
-    pub fn parameter(btf: &Btf<'_>, param: &Param<'_>, length: Option<String>) -> Self {
-        let kind = match kind(btf, param.ty, param.name) {
+    /// A parameter of a function. The parameter `length` says how long a string is.
+    pub fn parameter(
+        btf: &Btf<'_>,
+        function: &str,
+        param: &Param<'_>,
+        length: Option<String>,
+    ) -> Self {
+        let kind = match kind(btf, param.ty, function, param.name) {
             // Without a name, BTF does not give the string its address.
             Kind::Text(_) if param.name.is_empty() => Kind::Pointer,
             Kind::Text(_) => Kind::Text(length),
@@ -204,6 +214,7 @@ impl Value {
             Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
             Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
             Kind::Mode => raw.parse().ok().map(flags::mode),
+            Kind::Time => raw.parse().ok().and_then(time),
         };
         shown.map_or(raw.into(), Cow::Owned)
     }
@@ -232,7 +243,7 @@ impl Value {
             // An enumeration can have a value without a name.
             Kind::Names(_) => plain_json(&self.show(record)),
             Kind::Symbol | Kind::Flags(_) | Kind::Mode => self.show(record).into(),
-            Kind::Plain | Kind::Hex | Kind::Pointer => plain_json(raw),
+            Kind::Plain | Kind::Hex | Kind::Pointer | Kind::Time => plain_json(raw),
         }
     }
 
@@ -258,6 +269,11 @@ fn boolean(raw: &str) -> Option<bool> {
         "1" => Some(true),
         _ => None,
     }
+}
+
+/// A duration. A longer one is rather a point in time, which people compare with others digit by digit.
+fn time(ns: u64) -> Option<String> {
+    (1..=MAX_DURATION).contains(&ns).then(|| duration::show(ns))
 }
 
 fn hex(number: i128) -> String {
@@ -297,6 +313,26 @@ fn enumerator(names: &[(String, i64)], number: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_up_to_an_hour_is_a_duration() {
+        let value = Value::new("rqtp", "rqtp", Kind::Time);
+        for (raw, expected) in [
+            ("1000000000", "1.00 s"),
+            ("50000", "50.0 us"),
+            ("3600000000000", "3600 s"),
+            ("3600000000001", "3600000000001"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("0", "0"),
+            ("-1", "-1"),
+        ] {
+            let line = format!("cat-1 [000] ..... 1.0: e: (f+0x1/0x2) rqtp={raw}");
+            let record = Record::parse(&line, "e").unwrap();
+            assert_eq!(value.show(&record), expected);
+            assert_eq!(value.json(&record).to_string(), raw);
+            assert_eq!(value.error(&record), None);
+        }
+    }
 
     #[test]
     fn numbers_and_symbols() {

@@ -24,21 +24,22 @@ use serde_json::Value as Json;
 use crate::{
     btf,
     deep::Deep,
+    failure::Result,
     functions::Functions,
     kinds::{
         kind,
-        member_kind,
         Kind,
         Owner, //
     },
     record::Record,
+    shown,
     value::Value, //
 };
 
 /// The values to show beside the parameters of functions.
 #[derive(Clone, Copy, Default)]
 pub struct More<'a> {
-    /// `NAME=FETCHARG`.
+    /// `[NAME=]FETCHARG`.
     pub fields: &'a [&'a str],
     /// The members of the structures to which parameters point.
     pub is_deep: bool,
@@ -54,7 +55,7 @@ impl FromIterator<(Rc<str>, Json)> for Members {
 }
 
 impl Serialize for Members {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (&**name, value)))
     }
 }
@@ -80,14 +81,16 @@ impl Values {
     /// Values of the user, without types.
     pub fn plain(shown: &[&str]) -> Self {
         Self {
-            shown: shown.iter().map(|field| Value::plain(field)).collect(),
+            shown: shown::plain(shown, &[]),
             ..Self::default()
         }
     }
 
     /// Values that are known, and others of the user without types.
     pub fn known(mut values: Vec<Value>, shown: &[&str]) -> Self {
-        values.extend(shown.iter().map(|field| Value::plain(field)));
+        let names: Vec<&str> = values.iter().map(|value| &*value.name).collect();
+        let more = shown::plain(shown, &names);
+        values.extend(more);
         Self {
             shown: values,
             ..Self::default()
@@ -100,7 +103,7 @@ impl Values {
         functions: &[String],
         returned: &str,
         more: More<'_>,
-    ) -> Vec<Self> {
+    ) -> Result<Vec<Self>> {
         let bytes = btf::read("vmlinux");
         let mut index = Vec::new();
         let kernel = btf::parse(&bytes, None, &mut index);
@@ -125,58 +128,61 @@ impl Values {
             Some(Self::find(&module, name, returned, more))
         };
         let all = functions.iter();
-        all.map(|function| values(function).unwrap_or_else(|| Self::plain(more.fields)))
+        all.map(|function| values(function).unwrap_or_else(|| Ok(Self::plain(more.fields))))
             .collect()
     }
 
-    /// The values of an object, `NAME=FETCHARG` of the user. `$obj` is the object. `module` finds the module that may
+    /// The values of an object, `[NAME=]FETCHARG` of the user. `$obj` is the object. `module` finds the module that may
     /// have its structure, and is called only if there are values: the kernel takes long to print its symbols.
     pub fn of_object(
         module: impl FnOnce() -> Option<String>,
         structure: &str,
         shown: &[&str],
-    ) -> Self {
+    ) -> Result<Self> {
         if shown.is_empty() {
-            return Self::default();
+            return Ok(Self::default());
         }
         let find = |btf: &Btf<'_>| Self::find_object(btf, structure, shown);
         // Not every module has BTF.
         let known = btf::with(module().as_deref(), find).or_else(|| btf::with(None, find));
-        known.unwrap_or_else(|| Self::plain(shown))
+        known.unwrap_or_else(|| Ok(Self::plain(shown)))
     }
 
-    fn find_object(btf: &Btf<'_>, structure: &str, shown: &[&str]) -> Self {
+    fn find_object(btf: &Btf<'_>, structure: &str, shown: &[&str]) -> Result<Self> {
         let kinds = [TypeKind::Struct, TypeKind::Union];
         let object = kinds.iter().find_map(|kind| btf.find(structure, *kind));
         let owner = object.map_or(Owner::Nothing, Owner::Object);
-        let all = shown.iter().map(|field| chosen(btf, &owner, field));
-        Self {
-            shown: all.collect(),
+        Ok(Self {
+            shown: shown::typed(btf, &owner, shown, &[])?,
             ..Self::default()
-        }
+        })
     }
 
     /// The values of a function.
-    pub fn find(btf: &Btf<'_>, name: &str, returned: &str, more: More<'_>) -> Self {
+    pub fn find(btf: &Btf<'_>, name: &str, returned: &str, more: More<'_>) -> Result<Self> {
         let function = btf.function(name);
-        let owner = function.as_ref().map_or(Owner::Nothing, Owner::Function);
-        let fields = more.fields.iter();
-        let shown = fields.map(|field| chosen(btf, &owner, field));
+        let owner = match &function {
+            Some(function) => Owner::Function(name, function),
+            None => Owner::Nothing,
+        };
+        let params = function.iter().flat_map(|function| function.params());
+        let taken: Vec<&str> = params.map(|param| param.name).chain([returned]).collect();
+        let shown = shown::typed(btf, &owner, more.fields, &taken)?;
         let parameters = function.as_ref().map(|function| {
             let own = function.btf();
-            let values = parameters(own, function);
+            let values = parameters(own, function, name);
             match more.is_deep {
                 true => with_members(own, function, name, values),
                 false => values,
             }
         });
-        Self {
+        Ok(Self {
             parameters,
             returned: function
                 .as_ref()
                 .map(|function| Value::new(returned, "$retval", result_kind(btf, function))),
-            shown: shown.collect(),
-        }
+            shown,
+        })
     }
 
     /// Whether BTF describes the function.
@@ -319,12 +325,12 @@ fn join(values: &[Value]) -> String {
     all.collect()
 }
 
-/// The parameters of a function.
-fn parameters(btf: &Btf<'_>, function: &Function<'_>) -> Vec<Value> {
+/// The parameters of the function `name`.
+fn parameters(btf: &Btf<'_>, function: &Function<'_>, name: &str) -> Vec<Value> {
     let params: Vec<Param<'_>> = function.params().collect();
     let value = |(index, param)| {
         let next = params.get(index + 1).filter(|next| is_length(btf, next));
-        Value::parameter(btf, param, next.map(|next| next.name.into()))
+        Value::parameter(btf, name, param, next.map(|next| next.name.into()))
     };
     params.iter().enumerate().map(value).collect()
 }
@@ -359,16 +365,7 @@ fn is_length(btf: &Btf<'_>, param: &Param<'_>) -> bool {
 
 /// The kind of a return value.
 fn result_kind(btf: &Btf<'_>, function: &Function<'_>) -> Kind {
-    kind(btf, function.returned(), "")
-}
-
-/// The value that the user wants to see, `NAME=FETCHARG`. Without a type, that of a member in BTF decides.
-fn chosen(btf: &Btf<'_>, owner: &Owner<'_>, field: &str) -> Value {
-    let known = field.split_once('=').and_then(|(name, fetch)| {
-        let (kind, is_array) = member_kind(btf, owner, fetch)?;
-        Some(Value::member(name, fetch, kind, is_array))
-    });
-    known.unwrap_or_else(|| Value::plain(field))
+    kind(btf, function.returned(), "", "")
 }
 
 #[cfg(test)]
@@ -385,7 +382,7 @@ mod tests {
             fields: &["task=$current->comm"],
             is_deep: false,
         };
-        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", more))
+        with_types(|btf| Values::find(btf, "f", "rkprobe_ret", more).unwrap())
     }
 
     fn with_types(f: impl FnOnce(&Btf<'_>) -> Values) -> Values {
@@ -450,7 +447,7 @@ mod tests {
             "task=$current->comm",
             "none=$obj->none",
         ];
-        let values = with_types(|btf| Values::find_object(btf, "object", &shown));
+        let values = with_types(|btf| Values::find_object(btf, "object", &shown).unwrap());
         assert_eq!(
             values.shown_arguments(),
             " m=$obj->mode x=$obj->mode:x16 n=$obj->name:string t_at=$obj->text:x64 t=$obj->text:string \
@@ -467,7 +464,7 @@ mod tests {
         let each = values.each(&record, &own);
         let (name, text, json) = &each[3];
         assert_eq!((&**name, &**text, json), ("n", "\"a\"", &"a".into()));
-        let unknown = with_types(|btf| Values::find_object(btf, "none", &shown[..1]));
+        let unknown = with_types(|btf| Values::find_object(btf, "none", &shown[..1]).unwrap());
         assert_eq!(unknown.shown_arguments(), " m=$obj->mode");
     }
 
@@ -486,7 +483,7 @@ mod tests {
             fields: &[],
             is_deep: true,
         };
-        Values::find(&btf, "f", "rkprobe_ret", more)
+        Values::find(&btf, "f", "rkprobe_ret", more).unwrap()
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
     },
     kinds::{
         is_hex,
+        known_name,
         known_type,
         Kind, //
     },
@@ -115,6 +116,8 @@ pub struct Located {
     ty: Option<UnitOffset>,
     /// The width of a bitfield, and its first bit.
     bits: Option<(u64, u64)>,
+    /// The structure of the last member. Empty for a variable.
+    structure: String,
     /// The variable, or the last member.
     name: String,
 }
@@ -255,6 +258,7 @@ impl<'p, 'd> Place<'p, 'd> {
         let entry = self.unit.entry(variable.entry).map_err(broken)?;
         let mut ty = self.type_of(&entry).map_err(broken)?;
         let mut bits = None;
+        let mut structure = String::new();
         let mut last = variable.name;
         let mut rest = path;
         while !rest.is_empty() {
@@ -282,11 +286,9 @@ impl<'p, 'd> Place<'p, 'd> {
                 ty = resolved.target().map_err(broken)?;
                 location = Location::Memory(self.address(&location)?, 0);
             }
+            structure = self.written(ty).unwrap_or_default();
             let found = self.member(ty, member).map_err(broken)?;
-            let found = found.ok_or_else(|| {
-                let owner = self.written(ty).unwrap_or_default();
-                format!("{owner} has no member {member} here")
-            })?;
+            let found = found.ok_or_else(|| format!("{structure} has no member {member} here"))?;
             location = match location {
                 Location::Memory(base, offset) => Location::Memory(base, offset + found.offset),
                 Location::Static(at, offset) => Location::Static(at, offset + found.offset),
@@ -298,6 +300,7 @@ impl<'p, 'd> Place<'p, 'd> {
             location,
             ty,
             bits,
+            structure,
             name: last.into(),
         })
     }
@@ -391,11 +394,11 @@ impl<'p, 'd> Place<'p, 'd> {
             self.resolve(target).map_err(broken)
         };
         let value = |fetch: String, kind| Value::of(name, format!("{name}={fetch}"), kind);
-        let known = btf.and_then(|btf| {
-            resolved
-                .typedefs
-                .iter()
-                .find_map(|typedef| known_type(btf, typedef))
+        // Without `const struct`.
+        let structure = found.structure.rsplit(' ').next().unwrap_or("");
+        let known = known_name(structure, last).or_else(|| {
+            let mut typedefs = resolved.typedefs.iter();
+            typedefs.find_map(|typedef| known_type(btf?, typedef))
         });
         match resolved.tag() {
             Some(gimli::DW_TAG_base_type | gimli::DW_TAG_enumeration_type) => {

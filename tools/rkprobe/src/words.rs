@@ -97,7 +97,7 @@ impl Signature {
             return Self::default();
         };
         let own = function.btf();
-        let values = Values::find(btf, name, RESULT, More::default());
+        let values = Values::find(btf, name, RESULT, More::default()).unwrap_or_default();
         // The registers of the parameters after a value of several words are unknown.
         let parameter = |param: Param<'_>| {
             let name = match param.name {

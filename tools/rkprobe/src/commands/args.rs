@@ -191,7 +191,7 @@ pub fn run(
         return run_sites(context, &sites, more.fields, options, new_trace()?);
     }
     let functions = context.functions.each(text, Method::Kprobe)?;
-    let values = Values::of_each(&context.functions, &functions, "", more);
+    let values = Values::of_each(&context.functions, &functions, "", more)?;
     say_unknown(context, &functions, &values);
     let clause = context.whom.clause();
     let commands = |group: &str, event: &str, index: usize| -> Vec<String> {

@@ -350,7 +350,7 @@ pub fn run(context: &Context, question: &Question<'_>) -> Result {
         .map(|until| End::find(context, structure, until, question.end, true));
     let until = until.transpose()?;
     let module = || from.module(&context.functions);
-    let values = Values::of_object(module, structure, &question.fields);
+    let values = Values::of_object(module, structure, &question.fields)?;
     let commands = |group: &str| {
         let until = until.as_ref();
         Commands::new(group, question, &values, &from, until, &context.whom)

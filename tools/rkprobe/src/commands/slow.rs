@@ -130,7 +130,7 @@ pub fn run(
 ) -> Result {
     refuse_offset(text)?;
     let functions = context.functions.each_whole(text, Method::Any)?;
-    let values = Values::of_each(&context.functions, &functions, RESULT, more);
+    let values = Values::of_each(&context.functions, &functions, RESULT, more)?;
     let commands = |group: &str, event: &str, index: usize| {
         let (function, values) = (&functions[index], &values[index]);
         let (whom, has_stack) = (&context.whom, options.has_stack);

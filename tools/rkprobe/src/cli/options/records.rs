@@ -38,9 +38,9 @@ pub fn count(matches: &ArgMatches) -> Option<u64> {
 pub fn show() -> Arg {
     Arg::new("show")
         .long("show")
-        .value_name("NAME=FETCHARG")
+        .value_name("[NAME=]FETCHARG")
         .action(ArgAction::Append)
-        .help("Also show a value, such as 'name=file:%pD'")
+        .help("Also show a value, such as file->f_flags or 'name=file:%pD'")
 }
 
 /// The fetch arguments of `--show`.
