@@ -126,7 +126,7 @@ fn carry_out(file: EventsFile, line: &[u8], report: impl FnOnce(&str, &Failure))
 #[inline(never)]
 fn log_hint(file: EventsFile, line: &str, error: &command::Error) {
     if let Some(hint) = Hint::new(file, line, error, arch::current::kernel_name) {
-        reader::log(format_args!("{hint}"), |text| pr_info!("{text}\n"));
+        reader::log_line(format_args!("{hint}"));
     }
 }
 

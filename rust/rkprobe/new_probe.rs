@@ -194,7 +194,7 @@ fn log_left_out(expansion: &Expansion<'_>, name: &EventName<'_>) -> Result {
         for of_word in members.chunk_by(|(a, _), (b, _)| a == b) {
             for line in of_word.chunks(NAMES_IN_LINE) {
                 let text = Omission { name, why, line };
-                reader::log(format_args!("{text}"), |text| pr_info!("{text}\n"));
+                reader::log_line(format_args!("{text}"));
             }
         }
     }

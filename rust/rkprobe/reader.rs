@@ -8,6 +8,7 @@
 use core::fmt;
 
 use kernel::{
+    prelude::*,
     seq_file::SeqFile,
     str::CString, //
 };
@@ -34,4 +35,9 @@ pub(crate) fn log(text: fmt::Arguments<'_>, print: impl FnOnce(fmt::Arguments<'_
     if let Some(text) = text.as_deref().ok().and_then(|text| text.to_str().ok()) {
         print(format_args!("{}", Masked(text)));
     }
+}
+
+/// Writes a line to the kernel's log: see [`log`].
+pub(crate) fn log_line(text: fmt::Arguments<'_>) {
+    log(text, |text| pr_info!("{text}\n"));
 }

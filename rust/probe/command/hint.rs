@@ -25,6 +25,8 @@ pub enum Hint<'a> {
     OtherFile(&'a str),
     /// Several functions have this name, and the command could probe all of them.
     AllNamed(&'a str),
+    /// Several functions have this name, and the command can probe only one.
+    OneNamed(&'a str),
     /// The type in a typecast has a keyword of C.
     Typecast {
         /// `struct` or `union`.
@@ -70,7 +72,12 @@ impl<'a> Hint<'a> {
                     .then_some(Self::List(list))
             }
             ErrorKind::NonUniqSymbol if is_kprobe && !word.contains('+') => {
-                Some(Self::AllNamed(before(word, |c| c == '%')))
+                let (name, suffix) = word.split_once('%').unwrap_or((word, ""));
+                Some(match (file.kind(line), suffix) {
+                    (_, "") | (Some(ProbeKind::Kretprobe), "return") => Self::AllNamed(name),
+                    // `%all` has no other suffix beside it.
+                    _ => Self::OneNamed(name),
+                })
             }
             ErrorKind::DerefOpenBrace => {
                 let (_, keyword) = word.rsplit_once('(')?;
@@ -92,7 +99,7 @@ impl fmt::Display for Hint<'_> {
         match *self {
             Self::List(list) => write!(
                 f,
-                "{list}: only f has patterns and lists; write it to rkprobe_dynamic_events"
+                "{list}: p and r have no patterns and lists; use f in rkprobe_dynamic_events"
             ),
             Self::OtherFile(word) => {
                 write!(f, "{word}: write this command to rkprobe_dynamic_events")
@@ -101,6 +108,7 @@ impl fmt::Display for Hint<'_> {
                 f,
                 "{name}: write {name}%all for all of them, or an address of /proc/kallsyms"
             ),
+            Self::OneNamed(name) => write!(f, "{name}: write an address of /proc/kallsyms"),
             Self::Typecast { keyword, name } => {
                 write!(f, "({keyword} {name}): write ({name})")
             }

@@ -115,7 +115,9 @@ impl Functions<'_> {
             match item.is_excepted {
                 true => leaves_out = true,
                 false => check(item.pattern).map_err(|error| {
-                    log_untraceable(item.pattern);
+                    if error != ENOMEM {
+                        log_untraceable(item.pattern);
+                    }
                     at_function(error, item.at)
                 })?,
             }
@@ -171,14 +173,11 @@ fn check(pattern: &str) -> Result {
     }
 }
 
-/// Logs that ftrace cannot trace a function, if the kernel has a function of this name.
+/// Logs that ftrace cannot trace a symbol, if the kernel has a symbol of this name.
 #[inline(never)]
 fn log_untraceable(name: &str) {
     if symbols::address_of(name).is_ok() {
-        reader::log(
-            format_args!("{name}: ftrace cannot trace this function"),
-            |text| pr_info!("{text}\n"),
-        );
+        reader::log_line(format_args!("{name}: ftrace cannot trace it"));
     }
 }
 

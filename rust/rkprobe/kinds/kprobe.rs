@@ -186,13 +186,10 @@ impl<'a> Symbol<'a> {
             return;
         }
         let place = exits::SymbolOffset(address as u64);
-        reader::log(
-            format_args!(
-                "{}+{} is in another function: {place}",
-                self.symbol, self.offset
-            ),
-            |text| pr_info!("{text}\n"),
-        );
+        reader::log_line(format_args!(
+            "{}+{} is in another function: {place}",
+            self.symbol, self.offset
+        ));
     }
 
     fn resolved(&self, command: &Command<'_>, is_entry: bool) -> ResolvedTarget<'a> {
@@ -413,9 +410,8 @@ fn log_gaps<P>(probes: &BlockProbes<P>) {
     let (all, refused) = (probes.blocks().len(), probes.refused());
     if refused > 0 {
         let entry = exits::SymbolOffset(probes.entry() as u64);
-        reader::log(
-            format_args!("{entry}: {refused} of {all} blocks cannot be probed, see rkprobe_blocks"),
-            |text| pr_info!("{text}\n"),
-        );
+        reader::log_line(format_args!(
+            "{entry}: {refused} of {all} blocks cannot be probed, see rkprobe_blocks"
+        ));
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn remove_locked_or_log(
 fn log_in_use(token: &EventMutex, is_doomed: impl Fn(&Probe) -> bool) {
     let registry = REGISTRY.lock();
     if let Err(in_use) = registry.doomed_events(token, is_doomed) {
-        reader::log(format_args!("{in_use}"), |text| pr_info!("{text}\n"));
+        reader::log_line(format_args!("{in_use}"));
     }
 }
 

@@ -80,7 +80,10 @@ fn log_unprobable(address: usize, errno: Errno) -> Result {
             address,
             match symbol::is_entry(address) {
                 Some(true) => "on the kernel's blacklist of kprobes or of return probes",
-                Some(false) => "on the kernel's blacklist of kprobes, or code that it changes",
+                Some(false) => {
+                    "on the kernel's blacklist of kprobes, or code that it changes, or whose faults \
+                     it handles"
+                }
                 None => return Ok(()),
             },
         );
@@ -90,7 +93,7 @@ fn log_unprobable(address: usize, errno: Errno) -> Result {
 
 /// Logs the reason for a place.
 fn log_at(address: usize, why: impl fmt::Display) {
-    log(format_args!(
+    reader::log_line(format_args!(
         "{}: {why}",
         exits::SymbolOffset(address as u64)
     ));
@@ -129,12 +132,12 @@ fn is_traceable(address: usize) -> Result<bool> {
 pub(super) fn of_retinsn(refusal: Refusal) -> Failure {
     let kind = match refusal {
         Refusal::TailCall(exit) => {
-            log(format_args!("{}; use %return", exits::Shown(&exit)));
+            reader::log_line(format_args!("{}; use %return", exits::Shown(&exit)));
             ErrorKind::TailCall
         }
         Refusal::NoReturn => ErrorKind::NoRetInsn,
         Refusal::BadText(bad) => {
-            log(format_args!("{}", exits::Bad(&bad)));
+            reader::log_line(format_args!("{}", exits::Bad(&bad)));
             ErrorKind::BadText
         }
         Refusal::Unprobable(address, why) => {
@@ -157,11 +160,11 @@ pub(super) fn of_blocks(refusal: block_probes::Refusal) -> Failure {
 
     let (kind, errno) = match refusal {
         Refusal::BadText(bad) => {
-            log(format_args!("{}", exits::Bad(&bad)));
+            reader::log_line(format_args!("{}", exits::Bad(&bad)));
             (ErrorKind::BadText, Errno::EINVAL)
         }
         Refusal::UnknownJump(address) => {
-            log(format_args!("{}", exits::UnknownJump(address)));
+            reader::log_line(format_args!("{}", exits::UnknownJump(address)));
             (ErrorKind::UnknownBlocks, Errno::EINVAL)
         }
         Refusal::TooMany => (ErrorKind::TooManyBlocks, Errno::E2BIG),
@@ -170,8 +173,4 @@ pub(super) fn of_blocks(refusal: block_probes::Refusal) -> Failure {
         Refusal::Failed(error) => return at_target(error),
     };
     command::Error::at_target(kind, errno).into()
-}
-
-fn log(text: fmt::Arguments<'_>) {
-    reader::log(text, |text| pr_info!("{text}\n"));
 }

@@ -47,7 +47,7 @@ fn a_pattern_is_for_f() {
         ("p  [a-c]*", "[a-c]*"),
     ] {
         let expected =
-            format!("{list}: only f has patterns and lists; write it to rkprobe_dynamic_events");
+            format!("{list}: p and r have no patterns and lists; use f in rkprobe_dynamic_events");
         assert_eq!(of(KprobeEvents, line), Some(expected), "{line}");
     }
     assert_eq!(of(KprobeEvents, "p vfs_raed a=$arg*"), None);
@@ -82,6 +82,15 @@ fn a_name_of_several_functions_has_all() {
     for line in ["p:ev name_show", "r name_show%return"] {
         let expected =
             "name_show: write name_show%all for all of them, or an address of /proc/kallsyms";
+        assert_eq!(of(line).as_deref(), Some(expected), "{line}");
+    }
+    for line in [
+        "p name_show%return",
+        "p name_show%retinsn",
+        "p name_show%blocks",
+        "r name_show%path",
+    ] {
+        let expected = "name_show: write an address of /proc/kallsyms";
         assert_eq!(of(line).as_deref(), Some(expected), "{line}");
     }
     assert_eq!(of("p name_show+4"), None);
