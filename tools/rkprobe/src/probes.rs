@@ -165,6 +165,16 @@ fn parameters(target: &str) -> Vec<String> {
     .unwrap_or_default()
 }
 
+/// Whether no letter or digit comes directly before or after a part of a command.
+fn is_whole(command: &str, start: usize, part: &str) -> bool {
+    let is_inner =
+        |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let (before, rest) = command.split_at(start);
+    let after = &rest[part.len()..];
+    !(is_inner(part.chars().next()) && is_inner(before.chars().next_back())
+        || is_inner(part.chars().next_back()) && is_inner(after.chars().next()))
+}
+
 /// `None` if the text has no command with a caret, or the user has not written the word at it.
 fn shorten(
     text: &str,
@@ -180,7 +190,9 @@ fn shorten(
     let all = words.iter().map(|word| &**word);
     let places = all.chain(values.map(|(_, value)| value)).flat_map(|word| {
         let starts = command.match_indices(word).map(|(start, _)| start);
-        starts.map(move |start| (start, word))
+        starts
+            .filter(|start| is_whole(command, *start, word))
+            .map(move |start| (start, word))
     });
     let (start, word) = places
         .filter(|(start, word)| (*start..=start + word.len()).contains(&at) && !word.is_empty())
@@ -264,6 +276,9 @@ mod tests {
             "Bad\n  coumt == 777\n        ^"
         );
         assert_eq!(shown("Bad", at, &["vfs_write", "3", ""]), None);
+        for part in ["c", "t", "coum"] {
+            assert_eq!(shown("Bad", at, &[part]), None, "{part}");
+        }
         assert_eq!(shorten("Bad", &["Bad".into()], |_| Vec::new()), None);
     }
 

@@ -65,12 +65,14 @@ fn named(fields: &[&str], taken: &[&str]) -> Vec<String> {
     fields.iter().map(|field| named(field)).collect()
 }
 
-/// The name of the last member or variable of a fetch argument.
+/// The name of the last member or variable of a fetch argument. There is room for a number, or for the name of the field
+/// with the address of a string.
 pub fn last_name(fetch: &str) -> &str {
     let place = fetch.rsplit_once(':').map_or(fetch, |(place, _)| place);
     let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let name = place.rsplit(is_end).next().unwrap_or("");
-    let is_name = name.starts_with(|c: char| !c.is_ascii_digit()) && name.len() < MAX_NAME;
+    let is_name =
+        name.starts_with(|c: char| !c.is_ascii_digit()) && name.len() + "_at".len() < MAX_NAME;
     match is_name {
         true => name,
         false => "value",

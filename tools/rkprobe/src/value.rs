@@ -271,9 +271,15 @@ fn boolean(raw: &str) -> Option<bool> {
     }
 }
 
-/// A duration. A longer one is rather a point in time, which people compare with others digit by digit.
+/// A duration that three digits say exactly, as programs choose them. Other times are rather points in time, which people
+/// compare with others digit by digit.
 fn time(ns: u64) -> Option<String> {
-    (1..=MAX_DURATION).contains(&ns).then(|| duration::show(ns))
+    let mut digits = ns;
+    while digits >= 1000 && digits % 10 == 0 {
+        digits /= 10;
+    }
+    let is_duration = (1..=MAX_DURATION).contains(&ns) && digits < 1000;
+    is_duration.then(|| duration::show(ns))
 }
 
 fn hex(number: i128) -> String {
@@ -315,11 +321,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_up_to_an_hour_is_a_duration() {
+    fn a_time_of_few_digits_is_a_duration() {
         let value = Value::new("rqtp", "rqtp", Kind::Time);
         for (raw, expected) in [
             ("1000000000", "1.00 s"),
             ("50000", "50.0 us"),
+            ("1230000000", "1.23 s"),
+            ("1234000000", "1234000000"),
+            ("999", "999 ns"),
             ("3600000000000", "3600 s"),
             ("3600000000001", "3600000000001"),
             ("9223372036854775807", "9223372036854775807"),

@@ -153,7 +153,7 @@ impl Values {
         let object = kinds.iter().find_map(|kind| btf.find(structure, *kind));
         let owner = object.map_or(Owner::Nothing, Owner::Object);
         Ok(Self {
-            shown: shown::typed(btf, &owner, shown, &[])?,
+            shown: shown::typed(btf, &owner, shown, &["object", "parameter"])?,
             ..Self::default()
         })
     }
@@ -165,9 +165,6 @@ impl Values {
             Some(function) => Owner::Function(name, function),
             None => Owner::Nothing,
         };
-        let params = function.iter().flat_map(|function| function.params());
-        let taken: Vec<&str> = params.map(|param| param.name).chain([returned]).collect();
-        let shown = shown::typed(btf, &owner, more.fields, &taken)?;
         let parameters = function.as_ref().map(|function| {
             let own = function.btf();
             let values = parameters(own, function, name);
@@ -176,6 +173,11 @@ impl Values {
                 false => values,
             }
         });
+        let own = parameters.iter().flatten();
+        let names = own.flat_map(|value| [Some(value.name.to_string()), value.address_name()]);
+        let names: Vec<String> = names.flatten().chain([returned.into()]).collect();
+        let taken: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shown = shown::typed(btf, &owner, more.fields, &taken)?;
         Ok(Self {
             parameters,
             returned: function
@@ -434,6 +436,25 @@ mod tests {
         let mut index = Vec::new();
         let btf = btf::parse(&bytes, None, &mut index).unwrap();
         f(&btf)
+    }
+
+    #[test]
+    fn values_without_a_name_take_none_of_a_field() {
+        let more = More {
+            fields: &["mode", "name", "$name_at", "$rkprobe_ret"],
+            is_deep: false,
+        };
+        let found = with_types(|btf| Values::find(btf, "f", "rkprobe_ret", more).unwrap());
+        let names: Vec<&str> = found.shown.iter().map(|value| &*value.name).collect();
+        assert_eq!(names, ["mode2", "name2", "name_at2", "rkprobe_ret2"]);
+        let object = Values::of_object(|| None, "object", &["$obj->object", "$obj->parameter"]);
+        let names: Vec<String> = object
+            .unwrap()
+            .shown
+            .iter()
+            .map(|value| value.name.to_string())
+            .collect();
+        assert_eq!(names, ["object2", "parameter2"]);
     }
 
     #[test]

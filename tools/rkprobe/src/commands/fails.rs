@@ -405,10 +405,13 @@ pub fn run(
     let named = parts
         .iter()
         .filter(|part| !part.is_excluded && !is_pattern(part.text) && !is_awaited);
+    let mut left = parts.iter().filter(|part| !part.is_excluded).count();
     for (symbol, text) in named.map(|part| (symbol(part.text), part.text)) {
         returns.look_up([&*symbol].into_iter());
         match returns.check_errors(&symbol, text) {
-            Err(failure) if is_list(pattern) => {
+            // If no part is left, nothing can have an error.
+            Err(failure) if left > 1 => {
+                left -= 1;
                 note(format!("rkprobe: left out: {}", failure.reason()));
             }
             checked => checked?,
