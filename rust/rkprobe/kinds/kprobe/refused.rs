@@ -81,8 +81,8 @@ fn log_unprobable(address: usize, errno: Errno) -> Result {
             match symbol::is_entry(address) {
                 Some(true) => "on the kernel's blacklist of kprobes or of return probes",
                 Some(false) => {
-                    "on the kernel's blacklist of kprobes, or code that it changes, or whose faults \
-                     it handles"
+                    "on the kernel's blacklist of kprobes, or code that it changes, or whose \
+                     faults it handles"
                 }
                 None => return Ok(()),
             },
