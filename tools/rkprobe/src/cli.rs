@@ -4,6 +4,7 @@
 //! cli/options/.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsString,
     io,
@@ -13,9 +14,11 @@ use std::{
 
 use clap::{
     value_parser,
+    Arg,
     ArgMatches,
     Command, //
 };
+use clap_complete::Shell;
 
 use crate::{
     asked::RETURN,
@@ -114,7 +117,7 @@ fn command() -> Command {
                 .about("Print the completion script of a shell")
                 .arg(
                     word("SHELL", "bash, zsh, fish, elvish or powershell")
-                        .value_parser(value_parser!(clap_complete::Shell)),
+                        .value_parser(value_parser!(Shell)),
                 ),
         )
         .subcommand(
@@ -134,6 +137,34 @@ fn parse(words: impl Iterator<Item = OsString>) -> result::Result<ArgMatches, cl
     })
 }
 
+/// The completion script of a shell.
+fn completion(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "rkprobe", &mut script);
+    if shell == Shell::Bash {
+        script.extend(commands::names::BASH.replace("@FLAGS@", &flags()).bytes());
+    }
+    script
+}
+
+/// The options that have no value in any command, with blanks between them.
+fn flags() -> String {
+    let all = command();
+    let commands = || all.get_subcommands().chain([&all]);
+    let args = || commands().flat_map(Command::get_arguments);
+    let names = |arg: &Arg| {
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        long.into_iter()
+            .chain(arg.get_short().map(|short| format!("-{short}")))
+    };
+    let of = |has_value: bool| -> BTreeSet<String> {
+        let args = args().filter(|arg| arg.get_action().takes_values() == has_value);
+        args.flat_map(names).collect()
+    };
+    let flags: Vec<String> = of(false).difference(&of(true)).cloned().collect();
+    flags.join(" ")
+}
+
 /// Whether a question is about the time between two events, whose second one another task may cause.
 fn is_between(name: &str, matches: &ArgMatches) -> bool {
     match name {
@@ -150,13 +181,8 @@ pub fn run() -> Result<u8> {
     };
     match name {
         "completion" => {
-            if let Some(shell) = matches.get_one::<clap_complete::Shell>("SHELL") {
-                let mut script = Vec::new();
-                clap_complete::generate(*shell, &mut command(), "rkprobe", &mut script);
-                if *shell == clap_complete::Shell::Bash {
-                    script.extend(commands::names::BASH.bytes());
-                }
-                io::Write::write_all(&mut io::stdout(), &script)?;
+            if let Some(shell) = matches.get_one::<Shell>("SHELL") {
+                io::Write::write_all(&mut io::stdout(), &completion(*shell))?;
             }
             return Ok(0);
         }
@@ -224,11 +250,66 @@ pub fn run() -> Result<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    /// What bash completes for the last of these words. A name of a kind is `KIND` and the start of the word.
+    fn completed(words: &[&str]) -> Vec<String> {
+        let script = String::from_utf8(completion(Shell::Bash)).unwrap();
+        let [.., previous, last] = words else {
+            panic!();
+        };
+        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let line = format!(
+            "rkprobe() {{ echo \"$2 $3\"; }}\nCOMP_WORDS=({})\nCOMP_CWORD={}\n\
+             _rkprobe_names rkprobe '{last}' '{previous}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            quoted.join(" "),
+            words.len() - 1
+        );
+        let output = process::Command::new("bash")
+            .args(["-c", &(script + &line)])
+            .output()
+            .unwrap();
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn bash_completes_commands_options_and_names() {
+        for (words, expected) in [
+            (&["rkprobe", "doc"][..], &["doctor"][..]),
+            (&["rkprobe", "lat", "--he"], &["--heat", "--help"]),
+            (&["rkprobe", "lat", "vfs_"], &["functions vfs_"]),
+            (&["rkprobe", "args", "--deep", "vfs_"], &["functions vfs_"]),
+            (&["rkprobe", "slow", "--wait", "-v", "a"], &["functions a"]),
+            (&["rkprobe", "count", "f,!vfs_"], &["f,!functions vfs_"]),
+            (&["rkprobe", "follow", "task"], &["structures task"]),
+            (
+                &["rkprobe", "follow", "file", "--only", "vfs"],
+                &["functions vfs"],
+            ),
+            (&["rkprobe", "watch", "--each", "jif"], &["symbols jif"]),
+        ] {
+            assert_eq!(completed(words), expected, "{words:?}");
+        }
+        // The value of an option, and the words of a command that runs.
+        for words in [
+            &["rkprobe", "lat", "--duration", "vfs"][..],
+            &["rkprobe", "lat", "f", "--", "vfs"],
+        ] {
+            let completed = completed(words);
+            assert!(
+                !completed.iter().any(|name| name.contains("functions")),
+                "{completed:?}"
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 # Completes the names of functions, structures and symbols, besides the options.
 _rkprobe_names() {
 	local word previous command='' kind='' last names index
+	# The options without a value, so the next word can be a name.
+	local flags=' @FLAGS@ '
 	_rkprobe "$@"
 	word=${COMP_WORDS[COMP_CWORD]}
 	previous=${COMP_WORDS[COMP_CWORD - 1]}
@@ -16,9 +18,7 @@ _rkprobe_names() {
 	case $command,$previous,$word in
 	,*,* | *,*,-*) ;;
 	*,--only,* | leaks,--get,* | leaks,--put,* | leaks,--from,* | leaks,--until,*) kind=functions ;;
-	*,-v,* | *,--verbose,* | *,--json,* | *,--dry-run,* | *,--children,*) ;;
-	*,--source,* | *,--stack,* | *,--time,* | *,--each,* | *,--changes,* | *,--whole,*) ;;
-	*,-*,*) return ;;
+	*,-*,*) [[ $flags = *" $previous "* ]] || return ;;
 	esac
 	case $command,$previous,$word in
 	,*,* | *,*,-*) ;;

@@ -20,7 +20,7 @@ use crate::{
     }, //
 };
 
-/// The part of the script for bash that clap does not generate.
+/// The part of the script for bash that clap does not generate. `@FLAGS@` are the options without a value.
 pub const BASH: &str = include_str!("names.bash");
 
 /// The names of functions with a prefix. Without root, some of them cannot be probed.
