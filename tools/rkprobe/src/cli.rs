@@ -259,56 +259,73 @@ mod tests {
         command().debug_assert();
     }
 
-    /// What bash completes for the last of these words. A name of a kind is `KIND` and the start of the word.
-    fn completed(words: &[&str]) -> Vec<String> {
+    /// What bash completes the last word after a prompt to. `stubs` replace functions of the script.
+    fn completed(words: &str, stubs: &str) -> String {
         let script = String::from_utf8(completion(Shell::Bash)).unwrap();
-        let [.., previous, last] = words else {
-            panic!();
-        };
-        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-        let line = format!(
-            "rkprobe() {{ echo \"$2 $3\"; }}\nCOMP_WORDS=({})\nCOMP_CWORD={}\n\
-             _rkprobe_names rkprobe '{last}' '{previous}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            quoted.join(" "),
-            words.len() - 1
+        let words = words
+            .split(' ')
+            .map(|word| format!("'{word}'"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let run = format!(
+            "{script}{stubs}COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _rkprobe_names rkprobe \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"\n\
+             printf '%s' \"${{COMPREPLY[*]}}\""
         );
         let output = process::Command::new("bash")
-            .args(["-c", &(script + &line)])
+            .args(["--norc", "-c", &run])
             .output()
             .unwrap();
-        assert!(output.stderr.is_empty(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(String::from).collect()
+        assert!(output.stderr.is_empty(), "{words} {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     #[test]
-    fn bash_completes_commands_options_and_names() {
+    fn bash_completes_commands_and_options() {
         for (words, expected) in [
-            (&["rkprobe", "doc"][..], &["doctor"][..]),
-            (&["rkprobe", "lat", "--he"], &["--heat", "--help"]),
-            (&["rkprobe", "lat", "vfs_"], &["functions vfs_"]),
-            (&["rkprobe", "args", "--deep", "vfs_"], &["functions vfs_"]),
-            (&["rkprobe", "slow", "--wait", "-v", "a"], &["functions a"]),
-            (&["rkprobe", "count", "f,!vfs_"], &["f,!functions vfs_"]),
-            (&["rkprobe", "follow", "task"], &["structures task"]),
-            (
-                &["rkprobe", "follow", "file", "--only", "vfs"],
-                &["functions vfs"],
-            ),
-            (&["rkprobe", "watch", "--each", "jif"], &["symbols jif"]),
+            ("rkprobe doc", "doctor"),
+            ("rkprobe lat --he", "--heat --help"),
         ] {
-            assert_eq!(completed(words), expected, "{words:?}");
+            assert_eq!(completed(words, ""), expected, "{words}");
         }
-        // The value of an option, and the words of a command that runs.
-        for words in [
-            &["rkprobe", "lat", "--duration", "vfs"][..],
-            &["rkprobe", "lat", "f", "--", "vfs"],
+    }
+
+    /// `rkprobe` shows what it is asked.
+    #[test]
+    fn bash_completes_names() {
+        let stubs = "_rkprobe() { COMPREPLY=(); }\nrkprobe() { echo \"$3-$2\"; }\n";
+        for (words, expected) in [
+            ("rkprobe lat vfs_re", "vfs_re-functions"),
+            ("rkprobe -v lat vfs_re", "vfs_re-functions"),
+            ("rkprobe count vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
+            ("rkprobe args ext4 : ext4_s", "ext4_s-functions"),
+            ("rkprobe follow ino", "ino-structures"),
+            ("rkprobe follow inode from all", "all-functions"),
+            ("rkprobe follow inode from f until end", "end-functions"),
+            (
+                "rkprobe follow inode from f --only x_*,y",
+                "x_*,y-functions",
+            ),
+            ("rkprobe leaks ino", "ino-structures"),
+            ("rkprobe leaks inode --get iho", "iho-functions"),
+            ("rkprobe leaks inode --put a,ipu", "a,ipu-functions"),
+            ("rkprobe leaks inode --older 1", ""),
+            ("rkprobe lat request from blk", "blk-functions"),
+            ("rkprobe watch jif", "jif-symbols"),
+            ("rkprobe tree f vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
+            ("rkprobe why --whole vfs_re", "vfs_re-functions"),
+            ("rkprobe why vfs_read --fails EN", ""),
+            ("rkprobe lat f --comm ca", ""),
+            ("rkprobe lat f -- ca", ""),
+            ("rkprobe lat --js", ""),
+            ("rkprobe la", ""),
+            ("rkprobe events x", ""),
+            ("rkprobe args --deep vfs_", "vfs_-functions"),
+            ("rkprobe slow --wait -v a", "a-functions"),
+            ("rkprobe watch --each jif", "jif-symbols"),
+            ("rkprobe lat --duration vfs", ""),
         ] {
-            let completed = completed(words);
-            assert!(
-                !completed.iter().any(|name| name.contains("functions")),
-                "{completed:?}"
-            );
+            assert_eq!(completed(words, stubs), expected, "{words}");
         }
     }
 

@@ -90,8 +90,6 @@ pub fn run(context: &Context, kind: &str, prefix: &str) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use crate::functions::tests;
 
     use super::*;
@@ -106,60 +104,5 @@ mod tests {
         let unprivileged = tests::of("0 t vfs_read\n0 t __pfx_vfs_read\n0 d vfs_data\n", "", "");
         let found: Vec<&str> = functions(&unprivileged, "").into_iter().collect();
         assert_eq!(found, ["vfs_read"]);
-    }
-
-    /// The words after a prompt, and what bash completes the last one to. `rkprobe` shows what it is asked.
-    #[test]
-    fn bash_completes_names() {
-        let script =
-            "_rkprobe() { COMPREPLY=(); }\nrkprobe() { echo \"$3-$2\"; }\ncomplete() { :; }\n";
-        for (words, expected) in [
-            ("rkprobe lat vfs_re", "vfs_re-functions"),
-            ("rkprobe -v lat vfs_re", "vfs_re-functions"),
-            ("rkprobe count vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
-            ("rkprobe args ext4 : ext4_s", "ext4_s-functions"),
-            ("rkprobe follow ino", "ino-structures"),
-            ("rkprobe follow inode from all", "all-functions"),
-            ("rkprobe follow inode from f until end", "end-functions"),
-            (
-                "rkprobe follow inode from f --only x_*,y",
-                "x_*,y-functions",
-            ),
-            ("rkprobe leaks ino", "ino-structures"),
-            ("rkprobe leaks inode --get iho", "iho-functions"),
-            ("rkprobe leaks inode --put a,ipu", "a,ipu-functions"),
-            ("rkprobe leaks inode --older 1", ""),
-            ("rkprobe lat request from blk", "blk-functions"),
-            ("rkprobe watch jif", "jif-symbols"),
-            ("rkprobe tree f vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
-            ("rkprobe why --whole vfs_re", "vfs_re-functions"),
-            ("rkprobe why vfs_read --fails EN", ""),
-            ("rkprobe lat f --comm ca", ""),
-            ("rkprobe lat f -- ca", ""),
-            ("rkprobe lat --js", ""),
-            ("rkprobe la", ""),
-            ("rkprobe events x", ""),
-        ] {
-            let words = words
-                .split(' ')
-                .map(|word| format!("'{word}'"))
-                .collect::<Vec<_>>()
-                .join(" ");
-            let run = format!(
-                "{script}{BASH}COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _rkprobe_names\n\
-                 printf '%s' \"${{COMPREPLY[*]}}\""
-            );
-            let output = Command::new("bash")
-                .args(["--norc", "-c", &run])
-                .output()
-                .unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
-            assert_eq!(
-                text,
-                expected,
-                "{words} {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
     }
 }
