@@ -109,7 +109,7 @@ pub enum Image<'a> {
     Lanes(Vec<Lanes>),
 }
 
-/// What a trace has of a hit, which ends with its record.
+/// A part of a trace for Perfetto: a hit, which ends at the time of its record.
 pub struct Slice {
     pub name: String,
     /// Whether the thread of the record has done it from its start to its end.
@@ -184,7 +184,7 @@ pub fn number_text(column: &str, number: u64) -> String {
     }
 }
 
-/// What an answer says of a group of calls.
+/// A group of calls in an answer.
 pub struct Group {
     /// The lines above its histogram: its name, or a stack. Empty if its figures name it.
     pub name: String,

@@ -16,17 +16,10 @@ use crate::{
 use super::options::{
     functions,
     records::{
-        buffer,
-        deep,
         more,
-        number,
-        perfetto,
-        show,
+        of_calls,
         shown,
-        stack,
-        stream,
-        time,
-        user_stack, //
+        stream, //
     },
     text,
     waits,
@@ -51,16 +44,7 @@ pub fn options() -> Command {
                 .required(false)
                 .num_args(0..),
             )
-            .args([
-                number(),
-                show(),
-                deep(),
-                stack(),
-                user_stack(),
-                time(),
-                perfetto(),
-                buffer(),
-            ]),
+            .args(of_calls()),
     )
 }
 

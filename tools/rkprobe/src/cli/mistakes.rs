@@ -89,7 +89,7 @@ fn has(command: &Command, option: &str) -> bool {
     })
 }
 
-/// Where else the option exists, and as what in the command.
+/// Which other commands have the option, and which option of this command has its name as a value.
 fn tips(option: &str, command: &Command, all: &Command) -> Vec<String> {
     let name = command.get_name();
     if has(command, option) {

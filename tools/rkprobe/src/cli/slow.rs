@@ -17,17 +17,10 @@ use crate::{
 use super::options::{
     functions,
     records::{
-        buffer,
-        deep,
         more,
-        number,
-        perfetto,
-        show,
+        of_calls,
         shown,
-        stack,
-        stream,
-        time,
-        user_stack, //
+        stream, //
     },
     text,
     waits,
@@ -45,16 +38,7 @@ pub fn options() -> Command {
                 word("LIMIT", "A duration, such as 10ms")
                     .value_parser(|text: &str| duration::parse(text, "ms")),
             )
-            .args([
-                number(),
-                show(),
-                deep(),
-                stack(),
-                user_stack(),
-                time(),
-                perfetto(),
-                buffer(),
-            ]),
+            .args(of_calls()),
     )
 }
 

@@ -117,6 +117,20 @@ pub fn perfetto() -> Arg {
         .help("Also write the answer with its times into FILE, which ui.perfetto.dev opens")
 }
 
+/// The options of a command that shows each call with its values.
+pub fn of_calls() -> [Arg; 8] {
+    [
+        number(),
+        show(),
+        deep(),
+        stack(),
+        user_stack(),
+        time(),
+        perfetto(),
+        buffer(),
+    ]
+}
+
 /// The options of a stream of records.
 pub fn stream(matches: &ArgMatches) -> stream::Options {
     stream::Options {
