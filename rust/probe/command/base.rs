@@ -47,7 +47,7 @@ pub(super) enum WrittenBase {
     Object(Span),
     /// The name of a field of an event.
     Field(Span),
-    /// `$FIELD` of an event: the name. A field can have the name of a variable.
+    /// `$FIELD` of an event, with the `$`. A field can have the name of a variable.
     FieldVariable(Span),
     /// `$stack`.
     StackPointer,
@@ -77,7 +77,7 @@ impl WrittenBase {
         let rest = text.skip(1);
         let at = text.at;
         Ok(match text.text.bytes().next() {
-            Some(b'$') if is_event => Self::FieldVariable(Span::of(rest)),
+            Some(b'$') if is_event => Self::FieldVariable(Span::of(text)),
             Some(b'$') if rest.text.starts_with("retval") => Self::Typed(Span::of(text)),
             Some(b'$') if rest.text.starts_with("current") => Self::Current(Span::of(text)),
             Some(b'$') if rest.text.starts_with("obj") => Self::Object(Span::of(text)),
@@ -98,7 +98,7 @@ impl WrittenBase {
             Self::Current(span) => has_fields(span.of_body(body).text, CURRENT),
             Self::FieldVariable(span) => {
                 let name = span.of_body(body).text;
-                name.starts_with("retval") || has_fields(name, "current")
+                name.starts_with(RETVAL) || has_fields(name, CURRENT)
             }
             Self::Register(_)
             | Self::Memory(_)

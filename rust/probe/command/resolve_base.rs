@@ -121,11 +121,16 @@ impl<'b> BaseResolver<'b> {
                 Some(field) => Base::Field(field),
                 None => return error(ErrorKind::NoEventField),
             },
-            WrittenBase::FieldVariable(span) => match (self.field(text(span)), text(span)) {
-                (Some(field), _) => Base::Field(field),
-                (None, "comm" | "COMM") => Base::Comm,
-                (None, _) => return error(ErrorKind::BadVar),
-            },
+            WrittenBase::FieldVariable(span) => {
+                let variable = text(span);
+                let field = variable.strip_prefix('$').and_then(|name| self.field(name));
+                match field {
+                    Some(field) => Base::Field(field),
+                    None if matches!(variable, "$comm" | "$COMM") => Base::Comm,
+                    None if variable.starts_with(CURRENT) => return self.current(variable, at),
+                    None => return error(ErrorKind::BadVar),
+                }
+            }
             WrittenBase::StackPointer => Base::StackPointer,
             WrittenBase::Stack(index) => Base::Stack(index),
             WrittenBase::Argument(index) => match self.arguments(at)? {

@@ -402,6 +402,11 @@ fn the_current_task_is_a_value_with_fields() {
         assert_fetches(probe, TypeInfo::Unknown(*btf()), CASES);
     }
     assert_fetches("p vfs_read", TypeInfo::Unsupported, &CASES[..3]);
+    // In an event probe, a string is not the default type of an argument.
+    let numbers = CASES.iter().filter(|(_, _, _, ty)| *ty != STRING);
+    let numbers: Vec<Fetched<'_>> = numbers.copied().collect();
+    assert_fetches("e a/b", super::events::types(), &numbers);
+    assert_fetches("e a/b", super::events::types(), CAST);
 }
 
 #[test]
@@ -1212,8 +1217,9 @@ fn an_event_probe_casts_its_fields_alone() {
             ("e a/b (file)^none->f_path", NoEventField, EINVAL),
             ("e a/b (file)(^none)->f_path", NoEventField, EINVAL),
             ("e a/b (file)^$none->f_path", BadVar, EINVAL),
-            ("e a/b ^$current", BadVar, EINVAL),
-            ("e a/b ^$current->pid", BadVar, EINVAL),
+            ("e a/b ^$currents", BadVar, EINVAL),
+            ("e a/b ^$current.pid", BadVar, EINVAL),
+            ("e a/b $current->^none", NoBtfField, ENOENT),
             ("e a/b ^this_cpu_read(filename)", NosupPercpu, EINVAL),
             ("e a/b ^this_cpu_ptr(@sym)", NosupPercpu, EINVAL),
             ("e a/b a=+0(^this_cpu_ptr()", NosupPercpu, EINVAL),
