@@ -64,11 +64,11 @@ pub struct Table<'a> {
 }
 
 /// Reads the tables of events of a run, and what they miss.
-pub fn read<const N: usize>(
+pub fn read(
     tracefs: &Tracefs,
     instance: &Instance<'_>,
-    tables: [Table<'_>; N],
-) -> Result<([Hist; N], Missing)> {
+    tables: &[Table<'_>],
+) -> Result<(Vec<Hist>, Missing)> {
     // A hit that finds no row is a missed hit of its probe, too. The tables are read last, so none of these hits is
     // taken for one that the probe missed for another reason.
     let mut missing = Missing::read(tracefs, instance)?;
@@ -76,13 +76,13 @@ pub fn read<const N: usize>(
     if text.contains(NO_MEMORY) {
         return Err(Failure::new("the kernel has no memory to show the counts"));
     }
-    let hists = tables.map(|table| {
+    let hist = |table: &Table<'_>| {
         let event = format!("{}/{}", instance.group(), table.event);
         let hist = hist::parse(table_of(&text, &event), table.keys, table.sum);
         missing.add_table(&event, &hist);
         hist
-    });
-    Ok((hists, missing))
+    };
+    Ok((tables.iter().map(hist).collect(), missing))
 }
 
 /// The text of an event's table. Empty if there is none.

@@ -3,7 +3,6 @@
 //! Answers that are tables: their order, their first rows, and tables of intervals.
 
 use std::{
-    array,
     cmp::Reverse,
     collections::BTreeMap,
     os::fd::BorrowedFd,
@@ -290,48 +289,47 @@ fn text<Q: Question>(
 }
 
 /// Where the counts of a run come from.
-pub enum Source<'a, const N: usize> {
+pub enum Source<'a> {
     /// The kernel counts in tables.
-    Tables([Table<'a>; N]),
+    Tables(Vec<Table<'a>>),
     /// The tool counts records: see [`Question::take`].
     Records(Tally),
 }
 
 /// The answer of a run, while it lasts.
-struct Run<'a, Q: Question, const N: usize> {
+struct Run<'a, Q: Question> {
     context: &'a Context,
     instance: &'a Instance<'a>,
-    source: Source<'a, N>,
+    source: Source<'a>,
     unprobed: u64,
     question: Q,
     options: &'a Options<'a>,
     /// The counts of the intervals before.
-    before: ([Hist; N], Missing),
+    before: (Vec<Hist>, Missing),
     /// The rows on the terminal.
     shown: Vec<Q::Row>,
     /// The start of the run, the heat map so far, and its counts.
-    heat: Option<(Instant, Heat, [Hist; N])>,
+    heat: Option<(Instant, Heat, Vec<Hist>)>,
     trace: Option<Trace>,
 }
 
-impl<Q: Question, const N: usize> Run<'_, Q, N> {
-    fn read(&self) -> Result<([Hist; N], Missing)> {
+impl<Q: Question> Run<'_, Q> {
+    fn read(&self) -> Result<(Vec<Hist>, Missing)> {
         let (tracefs, instance) = (&self.context.tracefs, self.instance);
         let tally = match &self.source {
-            Source::Tables(tables) => return counts::read(tracefs, instance, *tables),
+            Source::Tables(tables) => return counts::read(tracefs, instance, tables),
             Source::Records(tally) => tally,
         };
-        let mut tables = tally.tables();
-        let hists: [Hist; N] = array::from_fn(|_| tables.next().unwrap_or_default());
+        let hists: Vec<Hist> = tally.tables().collect();
         let mut missing = Missing::read(tracefs, instance)?;
         missing.add_dropped(hists.iter().map(|hist| hist.dropped).sum());
         Ok((hists, missing))
     }
 
     /// The text of the next answer, and the counts of the whole run.
-    fn next(&mut self) -> Result<(String, [Hist; N], Missing)> {
+    fn next(&mut self) -> Result<(String, Vec<Hist>, Missing)> {
         let (hists, missing) = self.read()?;
-        let new: [Hist; N] = array::from_fn(|index| hists[index].since(&self.before.0[index]));
+        let new = since(&hists, &self.before.0);
         let lacking = missing.since(&self.before.1).with_unprobed(self.unprobed);
         let (context, options) = (self.context, self.options);
         let text = text(context, &mut self.question, &new, &lacking, options)?;
@@ -342,7 +340,7 @@ impl<Q: Question, const N: usize> Run<'_, Q, N> {
     }
 }
 
-impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
+impl<Q: Question> OnTerminal for Run<'_, Q> {
     fn view(&self, screen: Screen) -> View {
         let title = rust_names::shown(&self.question.title()).into();
         View::new(title, Q::COLUMNS, self.options.sort, screen)
@@ -363,7 +361,7 @@ impl<Q: Question, const N: usize> OnTerminal for Run<'_, Q, N> {
     }
 }
 
-impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
+impl<Q: Question> Live for Run<'_, Q> {
     fn has_records(&self) -> bool {
         matches!(self.source, Source::Records(_))
     }
@@ -407,7 +405,7 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
         }
         let (hists, _) = self.read()?;
         if let Some((start, heat, before)) = &mut self.heat {
-            let new: [Hist; N] = array::from_fn(|index| hists[index].since(&before[index]));
+            let new = since(&hists, before);
             *before = hists;
             self.question.rows(&new);
             let end = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -419,6 +417,16 @@ impl<Q: Question, const N: usize> Live for Run<'_, Q, N> {
     fn answer(&mut self) -> Result<String> {
         Ok(self.next()?.0)
     }
+}
+
+/// What tables have counted since an earlier time, when the last ones may not have existed.
+fn since(now: &[Hist], before: &[Hist]) -> Vec<Hist> {
+    let none = Hist::default();
+    let before = before.iter().chain(std::iter::repeat(&none));
+    now.iter()
+        .zip(before)
+        .map(|(now, before)| now.since(before))
+        .collect()
 }
 
 /// Adds a hit to a trace.
@@ -436,10 +444,10 @@ fn add<Q: Question>(trace: &mut Trace, question: &Q, record: &Record<'_>, hit: &
 
 /// Answers a question by the counts of the run, while the run lasts and at its end. The kernel refuses a probe at some
 /// functions: `unprobed` is their number.
-pub fn run<Q: Question, const N: usize>(
+pub fn run<Q: Question>(
     context: &Context,
     instance: &Instance<'_>,
-    source: Source<'_, N>,
+    source: Source<'_>,
     unprobed: u64,
     question: Q,
     options: &Options<'_>,
@@ -454,14 +462,13 @@ pub fn run<Q: Question, const N: usize>(
         unprobed,
         question,
         options,
-        before: (array::from_fn(|_| Hist::default()), Missing::default()),
+        before: Default::default(),
         shown: Vec::new(),
         heat: None,
         trace,
     };
     if options.heat.is_some() && !context.tracefs.is_dry() {
-        let none = array::from_fn(|_| Hist::default());
-        run.heat = Some((Instant::now(), Heat::default(), none));
+        run.heat = Some((Instant::now(), Heat::default(), Vec::new()));
     }
     context.watch(instance, options.interval, &mut run)?;
     if context.tracefs.is_dry() {
@@ -508,7 +515,7 @@ pub fn run_records<Q: Question, E: AsRef<str> + ToString>(
     for event in events {
         context.enable(&instance, event.as_ref(), stream)?;
     }
-    let source = Source::<1>::Records(Tally::new(events, stream));
+    let source = Source::Records(Tally::new(events, stream));
     run(context, &instance, source, 0, question, options)
 }
 

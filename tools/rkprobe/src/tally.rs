@@ -101,7 +101,7 @@ impl Tally {
             reader: None,
             options: *options,
             events: events.iter().map(E::to_string).collect(),
-            tables: Vec::new(),
+            tables: events.iter().map(|_| Rows::default()).collect(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Tally {
         }
     }
 
-    /// The tables, as far as there are hits of them.
+    /// The tables, at least one for each event.
     pub fn tables(&self) -> impl Iterator<Item = Hist> + '_ {
         self.tables.iter().map(|table| Hist {
             rows: table.rows.values().cloned().collect(),

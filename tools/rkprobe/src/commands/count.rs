@@ -250,7 +250,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             stacks.prepare(&context.tracefs, &instance, false)?;
             Source::Records(Tally::new(&["count"], &stacks))
         }
-        false => Source::Tables([Table {
+        false => Source::Tables(vec![Table {
             event: "count",
             keys: &names,
             sum: None,

@@ -293,7 +293,7 @@ pub fn run(
         hits: Rc::clone(&hits),
         lines: lines.clone().filter(|_| has_source),
     };
-    let source = Source::Tables([Table {
+    let source = Source::Tables(vec![Table {
         event: "cover",
         keys: &["func"],
         sum: None,

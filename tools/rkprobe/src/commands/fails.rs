@@ -479,15 +479,17 @@ pub fn run(
     let events = [FUNCTIONS, INSTRUCTIONS];
     let source = match has_user_stack {
         true => Source::Records(Tally::new(&events, &stacks)),
-        false => Source::Tables(
-            [(FUNCTIONS, &functions_keys), (INSTRUCTIONS, &exits_keys)].map(|(event, keys)| {
-                Table {
-                    event,
-                    keys,
-                    sum: None,
-                }
-            }),
-        ),
+        false => {
+            let table = |event, keys| Table {
+                event,
+                keys,
+                sum: None,
+            };
+            Source::Tables(vec![
+                table(FUNCTIONS, &functions_keys),
+                table(INSTRUCTIONS, &exits_keys),
+            ])
+        }
     };
     let question = Errors {
         pattern,

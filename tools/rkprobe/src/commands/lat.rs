@@ -362,7 +362,7 @@ impl Counting<'_> {
         names.extend(self.is_list.then_some("func"));
         names.extend(self.by.map(By::name));
         names.push(self.field);
-        let source = Source::Tables([Table {
+        let source = Source::Tables(vec![Table {
             event: self.event,
             keys: &names,
             sum: Some(self.field),

@@ -220,7 +220,7 @@ pub fn run(context: &Context, asked: Asked, options: &Options<'_>) -> Result {
     table::run(
         context,
         &instance,
-        Source::Tables([table]),
+        Source::Tables(vec![table]),
         0,
         Waiting { asked },
         options,

@@ -237,7 +237,7 @@ pub fn run(
             context.switch_on(&instance, event)?;
         }
     }
-    let source = Source::<1>::Records(Tally::new(&[WAYS, VOID], &stream));
+    let source = Source::Records(Tally::new(&[WAYS, VOID], &stream));
     let question = Ways {
         text,
         functions: probed,

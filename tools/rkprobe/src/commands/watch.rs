@@ -357,7 +357,7 @@ pub fn run(
         keys: &["func", "comm"],
         sum: None,
     };
-    let source = Source::Tables([table]);
+    let source = Source::Tables(vec![table]);
     table::run(context, &instance, source, 0, Writers(memory), options)
 }
 
