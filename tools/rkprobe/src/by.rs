@@ -81,6 +81,15 @@ impl By {
         }
     }
 
+    /// The key of a table of a trace event, and its name there. A field of the event can have the name of another key.
+    pub fn event_key(self) -> &'static str {
+        match self {
+            Self::Comm => "$comm",
+            Self::Cpu => "$current->thread_info.cpu",
+            Self::Pid | Self::Stack => self.name(),
+        }
+    }
+
     /// The name of the key in the text of the table.
     pub fn name(self) -> &'static str {
         match self {

@@ -11,6 +11,12 @@ use crate::{
     stream::Options, //
 };
 
+/// The names of this many events of a run: `event`, with a number after the first.
+pub fn names(event: &str, count: usize) -> impl Iterator<Item = String> + '_ {
+    let numbered = (2..=count).map(move |number| format!("{event}{number}"));
+    std::iter::once(event.into()).chain(numbered)
+}
+
 /// Runs a question about the calls of `functions`. Their events have the name `event`, with a number after the first.
 ///
 /// `commands` are the commands to try for a function: for a group, an event and the index of the function. `late` are those
@@ -26,8 +32,7 @@ pub fn run(
     late: impl Fn(&str, &str, usize) -> Vec<String>,
     show: impl FnMut(usize, &Record<'_>) -> Result<String>,
 ) -> Result {
-    let numbered = (2..=functions.len()).map(|number| format!("{event}{number}"));
-    let events: Vec<String> = std::iter::once(event.into()).chain(numbered).collect();
+    let events: Vec<String> = names(event, functions.len()).collect();
     let all = |group: &str| -> Vec<Vec<String>> {
         let events = events.iter().enumerate();
         events

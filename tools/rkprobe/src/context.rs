@@ -296,16 +296,24 @@ impl Context {
             .filter(|probe| probe.event.starts_with(&group) && !probe.command.starts_with('o'))
             .filter(|probe| probe.event[group.len()..] != *programs::EVENT);
         let own: Vec<_> = own.collect();
-        let noun = match own.iter().any(|probe| probe.command.starts_with('t')) {
-            true => "place",
-            false => "function",
+        let has = |kind| own.iter().any(|probe| probe.command.starts_with(kind));
+        let noun = match (has('t'), has('e')) {
+            (true, _) => "place",
+            (_, true) => "trace event",
+            _ => "function",
         };
-        let mut places: Vec<&str> = own
+        let mut places: Vec<String> = own
             .iter()
-            .filter_map(|probe| probe.command.split(' ').nth(1))
-            .map(|place| place.split('%').next().unwrap_or(place))
+            .filter_map(|probe| {
+                let place = probe.command.split(' ').nth(1)?;
+                Some(match probe.command.starts_with('e') {
+                    true => place.replacen('.', ":", 1),
+                    false => place.split('%').next().unwrap_or(place).into(),
+                })
+            })
             .collect();
         places.dedup();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
         if let [place] = places[..] {
             if let Some(module) = self.functions.awaited(place) {
                 return Ok(format!("{place} when {module} is loaded"));

@@ -42,7 +42,8 @@ impl Count<'_> {
         let values = |field| format!(" sum {field} min {field} max {field}");
         let sum = self.sum.map_or(String::new(), values);
         let (keys, size, condition) = (self.keys.join(","), self.size, &self.condition);
-        format!(" by {keys}{sum} size={size} if {condition}")
+        let by = if keys.is_empty() { " by" } else { " by " };
+        format!("{by}{keys}{sum} size={size} if {condition}")
     }
 }
 

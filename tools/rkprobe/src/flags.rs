@@ -81,6 +81,14 @@ const FILES: [(&str, u64); 7] = [
 ];
 
 impl Flags {
+    /// Bits with these names.
+    pub fn of(bits: impl Iterator<Item = (String, u64)>) -> Self {
+        Self {
+            bits: bits.filter(|(_, bits)| *bits != 0).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The bits of `gfp_t`. `None` if BTF does not name them.
     pub fn gfp(btf: &Btf<'_>) -> Option<Self> {
         let ty = enumeration_with(btf, "___GFP_DMA_BIT")?;

@@ -57,11 +57,13 @@ impl Form {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Field {
     pub name: Rc<str>,
+    /// Its type in C.
+    pub ty: Rc<str>,
     pub offset: usize,
     /// The size of all elements.
-    size: usize,
+    pub size: usize,
     /// The number of elements of an array.
-    count: Option<usize>,
+    pub count: Option<usize>,
     /// Whether the value is elsewhere in the record.
     located: Option<Base>,
     form: Form,
@@ -86,6 +88,7 @@ impl Field {
         };
         Some(Self {
             name: name.into(),
+            ty: ty.trim().into(),
             offset,
             size,
             count,
@@ -96,6 +99,16 @@ impl Field {
                 (None, false) => Form::Unsigned,
             },
         })
+    }
+
+    /// Whether the record has only the place of the value.
+    pub fn is_located(&self) -> bool {
+        self.located.is_some()
+    }
+
+    /// Whether the numbers of the field can be negative.
+    pub fn is_signed(&self) -> bool {
+        self.form == Form::Signed
     }
 
     /// The first number of the field, if the record has it. The sign of a number that is shorter than a word is lost.

@@ -152,14 +152,17 @@ impl Functions {
         })
     }
 
+    /// The systems and the names of all trace events.
+    pub fn trace_events(&self) -> impl Iterator<Item = (&str, &str)> {
+        let read = || fs::read_to_string(&self.events_file).unwrap_or_default();
+        let events = self.events.get_or_init(read).lines();
+        events.filter_map(|line| line.split_once(':'))
+    }
+
     /// The system and the name of a trace event.
     pub fn trace_event(&self, system: Option<&str>, name: &str) -> Option<(&str, &str)> {
-        let read = || fs::read_to_string(&self.events_file).unwrap_or_default();
-        let mut events = self.events.get_or_init(read).lines();
-        events.find_map(|line| {
-            let event = line.split_once(':')?;
-            (event.1 == name && system.is_none_or(|system| system == event.0)).then_some(event)
-        })
+        self.trace_events()
+            .find(|event| event.1 == name && system.is_none_or(|system| system == event.0))
     }
 
     /// All symbols, with their addresses.

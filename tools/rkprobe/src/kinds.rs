@@ -34,6 +34,8 @@ pub enum Kind {
     Flags(Flags),
     /// The type and the permissions of a file.
     Mode,
+    /// The number of a device.
+    Device,
     /// A time in ns: a duration, or a point in time.
     Time,
 }
@@ -129,6 +131,7 @@ pub fn known_name(owner: &str, name: &str) -> Option<Kind> {
 pub fn known_type(btf: &Btf<'_>, name: &str) -> Option<Kind> {
     match name {
         "umode_t" => Some(Kind::Mode),
+        "dev_t" => Some(Kind::Device),
         "ktime_t" => Some(Kind::Time),
         "gfp_t" => Some(Kind::Flags(Flags::gfp(btf)?)),
         "fmode_t" => Some(Kind::Flags(Flags::fmode())),

@@ -7,7 +7,7 @@
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
 //! `flags`, `relocate`, `debuginfod`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
 //! `suggest`, `probes`, `objects`, `asked`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `value`, `shown`, `deep`, `variables`, `sources`, `sites`, `values`, `words`, `syscalls`, `outline`,
+//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `print_fmt`, `value`, `shown`, `deep`, `variables`, `sources`, `sites`, `values`, `trace_events`, `words`, `syscalls`, `outline`,
 //! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
 //! `workload`, `context`, `ends`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
 
@@ -65,6 +65,7 @@ mod outline;
 mod pattern;
 mod perfetto;
 mod places;
+mod print_fmt;
 mod probes;
 mod profile;
 mod programs;
@@ -97,6 +98,7 @@ mod tally;
 mod targets;
 mod tasks;
 mod threads;
+mod trace_events;
 mod tracefs;
 mod tree;
 mod tree_json;

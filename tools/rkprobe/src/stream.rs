@@ -39,6 +39,9 @@ const OF_PROBES: [&str; 8] = [
     "ftrace_regs_caller",
 ];
 
+/// How the names of the functions begin through which the kernel calls a probe at a trace event.
+const OF_EVENTS: [&str; 3] = ["__traceiter_", "perf_syscall_", "perf_trace_"];
+
 /// The maximum number of such functions.
 const MAX_OF_PROBES: usize = 12;
 
@@ -290,7 +293,13 @@ impl Stacks {
 /// kernel lacks the caller, which is added.
 pub fn remove_probe(entry: &mut Entry) {
     let stack = &entry.stack;
-    let calls_probe = |frame: &Rc<str>| OF_PROBES.contains(&name_of(frame));
+    let is_of_event = |name: &str| OF_EVENTS.iter().any(|start| name.starts_with(start));
+    // The record of a trace event has no place.
+    let is_event = entry.place.is_empty();
+    let calls_probe = |frame: &Rc<str>| {
+        let name = name_of(frame);
+        OF_PROBES.contains(&name) || (is_event && is_of_event(name))
+    };
     let is_of_probe = |frame: &&Rc<str>| frame.ends_with("[rkprobe]") || frame.starts_with("0x");
     let of_probe = stack.iter().take(MAX_OF_PROBES).rposition(calls_probe);
     let mut first = of_probe.map_or(0, |last| last + 1);

@@ -58,7 +58,7 @@ pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> F
     })
 }
 
-/// What a trace event is, and the command that answers questions about such events.
+/// What a trace event is, and the commands that answer questions about such events.
 fn trace_event(system: &str, name: &str) -> String {
     let command = match (system, name) {
         ("block", _) => "; see rkprobe disk",
@@ -68,8 +68,7 @@ fn trace_event(system: &str, name: &str) -> String {
         _ => "",
     };
     format!(
-        "{system}:{name} is a trace event, and no function: 'e:NAME {system}.{name}' in \
-         rkprobe_dynamic_events records it{command}"
+        "{system}:{name} is a trace event, and no function: count, args, hist and list take it{command}"
     )
 }
 
@@ -287,15 +286,13 @@ mod tests {
             (
                 Some("sched"),
                 "sched_switch",
-                "sched:sched_switch is a trace event, and no function: \
-                 'e:NAME sched.sched_switch' in rkprobe_dynamic_events records it; \
-                 see rkprobe offcpu",
+                "sched:sched_switch is a trace event, and no function: count, args, hist and list \
+                 take it; see rkprobe offcpu",
             ),
             (
                 None,
                 "f",
-                "x:f is a trace event, and no function: \
-                 'e:NAME x.f' in rkprobe_dynamic_events records it",
+                "x:f is a trace event, and no function: count, args, hist and list take it",
             ),
             (Some("block"), "sched_switch", "no module block is loaded"),
         ] {

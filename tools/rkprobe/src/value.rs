@@ -214,6 +214,7 @@ impl Value {
             Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
             Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
             Kind::Mode => raw.parse().ok().map(flags::mode),
+            Kind::Device => raw.parse().ok().map(device),
             Kind::Time => raw.parse().ok().and_then(time),
         };
         shown.map_or(raw.into(), Cow::Owned)
@@ -242,7 +243,7 @@ impl Value {
             },
             // An enumeration can have a value without a name.
             Kind::Names(_) => plain_json(&self.show(record)),
-            Kind::Symbol | Kind::Flags(_) | Kind::Mode => self.show(record).into(),
+            Kind::Symbol | Kind::Flags(_) | Kind::Mode | Kind::Device => self.show(record).into(),
             Kind::Plain | Kind::Hex | Kind::Pointer | Kind::Time => plain_json(raw),
         }
     }
@@ -280,6 +281,17 @@ fn time(ns: u64) -> Option<String> {
     }
     let is_duration = (1..=MAX_DURATION).contains(&ns) && digits < 1000;
     is_duration.then(|| duration::show(ns))
+}
+
+/// The major and the minor number of a device, as `lsblk` shows them. C: `MAJOR()`, `MINOR()`.
+fn device(number: u32) -> String {
+    const MINOR_BITS: u32 = 20;
+
+    format!(
+        "{}:{}",
+        number >> MINOR_BITS,
+        number & ((1 << MINOR_BITS) - 1)
+    )
 }
 
 fn hex(number: i128) -> String {
@@ -348,6 +360,7 @@ mod tests {
         assert_eq!(hex(-1), "0xffffffff");
         assert_eq!(hex(i64::MIN.into()), "0x8000000000000000");
         assert_eq!(hex(0), "0");
+        assert_eq!(device((8 << 20) | 17), "8:17");
         assert_eq!(symbol("f+0x0/0x10 [m]"), "f [m]");
         assert_eq!(symbol("f+0x4/0x10 [m]"), "f+0x4/0x10 [m]");
     }

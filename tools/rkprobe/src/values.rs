@@ -97,6 +97,26 @@ impl Values {
         }
     }
 
+    /// Those of the known values that are chosen, or all of them, and others of the user.
+    pub fn chosen(mut values: Vec<Value>, chosen: &[&str], added: &[&str]) -> Result<Self> {
+        let is_known = |name: &&&str| values.iter().any(|value| *value.name == ***name);
+        let (names, others): (Vec<&&str>, Vec<&&str>) = chosen.iter().partition(is_known);
+        if !chosen.is_empty() {
+            values.retain(|value| names.iter().any(|name| *value.name == ***name));
+        }
+        let others: Vec<&str> = others.into_iter().chain(added).copied().collect();
+        let taken: Vec<&str> = values.iter().map(|value| &*value.name).collect();
+        let typed = btf::with(None, |btf| {
+            shown::typed(btf, &Owner::Nothing, &others, &taken)
+        });
+        let others = typed.unwrap_or_else(|| Ok(shown::plain(&others, &taken)))?;
+        values.extend(others);
+        Ok(Self {
+            shown: values,
+            ..Self::default()
+        })
+    }
+
     /// The values of each function, and what the user wants. The return value has the name `returned`.
     pub fn of_each(
         known: &Functions,
@@ -331,7 +351,9 @@ fn join(values: &[Value]) -> String {
 fn parameters(btf: &Btf<'_>, function: &Function<'_>, name: &str) -> Vec<Value> {
     let params: Vec<Param<'_>> = function.params().collect();
     let value = |(index, param)| {
-        let next = params.get(index + 1).filter(|next| is_length(btf, next));
+        let next = params
+            .get(index + 1)
+            .filter(|next| is_length_of_buffer(btf, next));
         Value::parameter(btf, name, param, next.map(|next| next.name.into()))
     };
     params.iter().enumerate().map(value).collect()
@@ -359,10 +381,15 @@ fn with_members(
     all
 }
 
+/// Whether the name of a number says how long the buffer before it is.
+pub fn is_length(name: &str) -> bool {
+    ["count", "len", "length", "size", "n"].contains(&name)
+}
+
 /// Whether a parameter says how long the buffer before it is.
-fn is_length(btf: &Btf<'_>, param: &Param<'_>) -> bool {
+fn is_length_of_buffer(btf: &Btf<'_>, param: &Param<'_>) -> bool {
     let is_number = btf.resolve(param.ty).is_some_and(|ty| ty.int().is_some());
-    is_number && ["count", "len", "length", "size", "n"].contains(&param.name)
+    is_number && is_length(param.name)
 }
 
 /// The kind of a return value.

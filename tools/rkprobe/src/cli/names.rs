@@ -25,6 +25,7 @@ pub fn options() -> Command {
         .about("Print names that a shell completes")
         .hide(true)
         .arg(word("KIND", "What has the names").value_parser([
+            "events",
             "functions",
             "structures",
             "symbols",

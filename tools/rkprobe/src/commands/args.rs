@@ -22,6 +22,7 @@ use crate::{
     selection::is_list,
     sites::ProbedSites,
     stream::Options,
+    trace_events::TraceEvent,
     values::{
         Members,
         More,
@@ -154,8 +155,51 @@ fn run_sites(
     trace.map_or(Ok(()), Trace::finish)
 }
 
-/// Runs the command. `text` chooses the functions, each of which gets an event, or is a place in the source. `variables`
-/// are those at the place that the user wants to see. `perfetto` is the path of a trace.
+/// Shows the fields of trace events: those that are chosen, or all of them and those that are added.
+fn run_events(
+    context: &Context,
+    text: &str,
+    events: &[TraceEvent],
+    chosen: &[&str],
+    added: &[&str],
+    options: &Options,
+    mut trace: Option<Trace>,
+) -> Result {
+    let values = TraceEvent::values_of_each(events, &context.tracefs)?.into_iter();
+    let values: Result<Vec<Values>> = values
+        .map(|values| Values::chosen(values, chosen, added))
+        .collect();
+    let values = values?;
+    let names: Vec<String> = events.iter().map(ToString::to_string).collect();
+    let clause = context.whom.clause();
+    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
+        let (target, fetch) = (events[index].target(), values[index].shown_arguments());
+        vec![format!("e:{group}/{event} {target}{fetch}{clause}")]
+    };
+    let none = format!("{text}: 0 records");
+    calls::run(
+        context,
+        "args",
+        &names,
+        options,
+        &none,
+        commands,
+        |_, _, _| Vec::new(),
+        |index, record| {
+            let (name, values) = (&names[index], &values[index]);
+            add(&mut trace, record, name, None, values)?;
+            Ok(if context.is_json {
+                json(record, None, is_list(text).then_some(name), values, options)
+            } else {
+                show(record, name, None, values, options)
+            })
+        },
+    )?;
+    trace.map_or(Ok(()), Trace::finish)
+}
+
+/// Runs the command. `text` chooses the functions or the trace events, each of which gets an event, or is a place in the
+/// source. `variables` are those at the place that the user wants to see, or the fields of the trace events. `perfetto` is the path of a trace.
 pub fn run(
     context: &Context,
     text: &str,
@@ -174,6 +218,21 @@ pub fn run(
         needs_clock: perfetto.is_some(),
         ..*options
     };
+    if let Some(events) = context.functions.each_event(text)? {
+        if more.is_deep {
+            return Err(Failure::new("--deep is for the parameters of functions"));
+        }
+        let trace = new_trace()?;
+        return run_events(
+            context,
+            text,
+            &events,
+            variables,
+            more.fields,
+            options,
+            trace,
+        );
+    }
     let sites = match variables {
         [] => context.functions.sites(&context.tracefs, text, &[])?,
         _ => Some(

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use crate::{
     asked::has_offset,
     by::By,
+    calls,
     context::Context,
     counts::{
         Count,
@@ -97,6 +98,8 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
+    /// The trace events, each of which has a table, if they are no functions.
+    events: Vec<String>,
     /// Whether they are sites in functions. A function can have several.
     has_sites: bool,
     by: Option<By>,
@@ -115,24 +118,39 @@ impl Question for Counted<'_> {
     }
 
     /// A call with its stack, with `--user-stack`.
-    fn take(&mut self, _: usize, record: &Record<'_>) -> Vec<Hit> {
+    fn take(&mut self, event: usize, record: &Record<'_>) -> Vec<Hit> {
+        let (table, keys) = match self.events.is_empty() {
+            true => (0, vec![record.function(), tally::callers(record)]),
+            false => (event, vec![tally::callers(record)]),
+        };
         vec![Hit {
-            keys: vec![record.function(), tally::callers(record)],
+            table,
+            keys,
             ..Hit::default()
         }]
     }
 
     /// The functions with the most calls first, and names in order where calls are equal.
     fn rows(&mut self, hists: &[Hist]) -> Vec<Calls> {
-        let rows = hists.iter().flat_map(|hist| self.targets.rows(hist));
-        let mut rows: Vec<Calls> = rows
-            .map(|row| Calls {
-                function: hist::symbol(&row.keys[0]).into(),
-                group: row.keys.get(1).cloned(),
-                json: self.by.zip(row.keys.get(1)).map(|(by, key)| by.json(key)),
-                calls: row.hits,
-            })
-            .collect();
+        let calls = |function: &str, group: Option<&String>, calls| Calls {
+            function: function.into(),
+            group: group.cloned(),
+            json: self.by.zip(group).map(|(by, key)| by.json(key)),
+            calls,
+        };
+        let of_functions = |hist| {
+            let rows = self.targets.rows(hist);
+            rows.map(|row| calls(hist::symbol(&row.keys[0]), row.keys.get(1), row.hits))
+        };
+        let of_event = |(event, hist): (&String, &Hist)| {
+            let rows = hist.rows.iter();
+            let rows = rows.map(|row| calls(event, row.keys.first(), row.hits));
+            rows.collect::<Vec<Calls>>()
+        };
+        let mut rows: Vec<Calls> = match self.events.is_empty() {
+            true => hists.iter().flat_map(of_functions).collect(),
+            false => self.events.iter().zip(hists).flat_map(of_event).collect(),
+        };
         if self.has_sites {
             merge(&mut rows);
         }
@@ -161,6 +179,7 @@ impl Question for Counted<'_> {
 
     fn show(&self, rows: &[Calls], screen: Screen) -> String {
         match rows {
+            [] if !self.events.is_empty() => format!("{}: 0 records\n", self.text),
             [] => format!("{}: 0 calls\n", self.text),
             rows if self.has_stacks => {
                 let bars = draw::bars(&self.bars(rows), screen);
@@ -201,37 +220,57 @@ fn merge(rows: &mut Vec<Calls>) {
     });
 }
 
-/// Runs the command. `by` divides the calls of a function.
+/// Runs the command. `by` divides the calls of a function, or the records of a trace event.
 pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'_>) -> Result {
     let has_stacks = by == Some(By::Stack);
     let has_user_stack = options.has_user_stack;
     if has_user_stack && !has_stacks {
         return Err(Failure::new("--user-stack needs --by stack"));
     }
-    let sites = context.functions.sites(&context.tracefs, pattern, &[])?;
+    let events = context.functions.each_event(pattern)?.unwrap_or_default();
+    let sites = match events.is_empty() {
+        true => context.functions.sites(&context.tracefs, pattern, &[])?,
+        false => None,
+    };
     let targets = match &sites {
         Some(sites) => {
             let targets = sites.all.iter().map(|site| site.target.clone());
             Targets::all(targets.collect())
         }
+        None if !events.is_empty() => Targets::all(Vec::new()),
         None => context.functions.targets(pattern)?,
     };
-    let (mut keys, mut names) = (vec!["func"], vec!["func"]);
-    if let Some(by) = by {
-        keys.push(by.key());
-        names.push(by.name());
+    let (mut keys, mut names) = (Vec::new(), Vec::new());
+    if events.is_empty() {
+        keys.push("func");
+        names.push("func");
     }
+    match by {
+        Some(by) if events.is_empty() => {
+            keys.push(by.key());
+            names.push(by.name());
+        }
+        Some(by) => {
+            keys.push(by.event_key());
+            names.push(by.event_key());
+        }
+        None => {}
+    }
+    let field = by.filter(|_| events.is_empty()).map_or("", By::field);
+    // The stack of a trace event is in its record only.
+    let counts_records = has_user_stack || (has_stacks && !events.is_empty());
     let count = Count {
         keys: &keys,
         sum: None,
         size: 8192,
         condition: context.whom.counted(),
     };
+    let end = match counts_records {
+        true => format!(" if {}", context.whom.counted()),
+        false => field.to_string() + &count.clauses(),
+    };
+    let own: Vec<String> = calls::names("count", events.len().max(1)).collect();
     let commands = |group: &str| -> Vec<Vec<String>> {
-        let end = match has_user_stack {
-            true => format!(" if {}", context.whom.counted()),
-            false => by.map_or("", By::field).to_string() + &count.clauses(),
-        };
         // `f` does not wait for a module, and has no place inside a function.
         let is_place = sites.is_some() || has_offset(pattern);
         let kind = match is_place || context.functions.awaited(pattern).is_some() {
@@ -239,27 +278,36 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
             false => "f",
         };
         let command = |target: &String| vec![format!("{kind}:{group}/count {target}{end}")];
-        targets.texts.iter().map(command).collect()
+        let of_events = own.iter().zip(&events);
+        let of_events =
+            of_events.map(|(own, event)| vec![format!("e:{group}/{own} {}{end}", event.target())]);
+        targets.texts.iter().map(command).chain(of_events).collect()
     };
     probes::check_all(&commands("rkprobe"))?;
     let instance = context.start()?;
     probes::define_all(&context.tracefs, &commands(instance.group()))?;
-    let source = match has_user_stack {
+    let source = match counts_records {
         true => {
-            let stacks = stream::Options::with_stacks(true, true);
+            let stacks = stream::Options::with_stacks(true, has_user_stack);
             stacks.prepare(&context.tracefs, &instance, false)?;
-            Source::Records(Tally::new(&["count"], &stacks))
+            Source::Records(Tally::new(&own, &stacks))
         }
-        false => Source::Tables(vec![Table {
-            event: "count",
-            keys: &names,
-            sum: None,
-        }]),
+        false => {
+            let table = |event| Table {
+                event,
+                keys: &names,
+                sum: None,
+            };
+            Source::Tables(own.iter().map(|own| table(own)).collect())
+        }
     };
-    context.switch_on(&instance, "count")?;
+    for event in &own {
+        context.switch_on(&instance, event)?;
+    }
     let question = Counted {
         text: pattern,
         targets,
+        events: events.iter().map(ToString::to_string).collect(),
         has_sites: sites.is_some(),
         by,
         has_stacks,
@@ -280,6 +328,7 @@ mod tests {
         let mut question = Counted {
             text: "x",
             targets: Targets::all(Vec::new()),
+            events: Vec::new(),
             has_sites: false,
             by: Some(By::Stack),
             has_stacks: true,

@@ -25,7 +25,10 @@ use crate::{
         Bar,
         Screen, //
     },
-    failure::Result,
+    failure::{
+        Failure,
+        Result, //
+    },
     flame::Stack,
     hist::{
         self,
@@ -48,8 +51,13 @@ use crate::{
         Question, //
     },
     targets::Targets,
+    trace_events::TraceEvent,
+    value::Value,
     whom::Whom, //
 };
+
+/// The field with the value of a trace event, whose own fields have other names.
+const EVENT_VALUE: &str = "rkprobe_value";
 
 /// The question of the user.
 #[derive(Clone)]
@@ -68,6 +76,7 @@ impl Asked<'_> {
             functions: self.functions,
             is_list: is_list(self.functions),
             event: "hist",
+            is_event: false,
             field: "value",
             by: self.by,
             scale: &self.scale,
@@ -381,10 +390,64 @@ fn commands_at(
     sites.iter().map(command).collect()
 }
 
+/// Counts by the values of a field of a trace event.
+fn run_event(
+    context: &Context,
+    asked: &Asked<'_>,
+    events: &[TraceEvent],
+    options: &Options<'_>,
+) -> Result {
+    let [event] = events else {
+        return Err(Failure::new(format!(
+            "{} is {} trace events: hist takes one",
+            asked.functions,
+            events.len()
+        )));
+    };
+    if asked.by == Some(By::Stack) {
+        return Err(Failure::new(
+            "--by stack is for functions: a trace event has no stack key",
+        ));
+    }
+    let values = TraceEvent::values_of_each(events, &context.tracefs)?;
+    let field = values
+        .iter()
+        .flatten()
+        .find(|value| *value.name == *asked.value);
+    let value = field.map_or(asked.value, Value::without_name);
+    let (name, target) = (event.to_string(), event.target());
+    let asked = Asked {
+        functions: &name,
+        ..asked.clone()
+    };
+    let counting = Counting {
+        is_event: true,
+        field: EVENT_VALUE,
+        ..asked.counting()
+    };
+    let clauses = counting.clauses(&context.whom);
+    let command = |group: &str| format!("e:{group}/hist {target} {EVENT_VALUE}={value}{clauses}");
+    let question = Distribution {
+        asked: asked.clone(),
+        targets: Targets::all(Vec::new()),
+        is_list: false,
+        all: Values::default(),
+    };
+    counting.run(
+        context,
+        |group| vec![vec![command(group)]],
+        question,
+        options,
+    )
+}
+
 /// Runs the command.
 pub fn run(context: &Context, asked: &Asked<'_>, options: &Options<'_>) -> Result {
     let counting = asked.counting();
     let functions = &context.functions;
+    if let Some(events) = functions.each_event(asked.functions)? {
+        return run_event(context, asked, &events, options);
+    }
     let sites = functions.sites_with(&context.tracefs, asked.functions, asked.value)?;
     let sites = sites.map(|sites| -> Vec<(String, String)> {
         let sites = sites.into_iter();

@@ -158,6 +158,7 @@ impl Asked<'_> {
             functions: self.text,
             is_list: self.is_list,
             event: "lat",
+            is_event: false,
             field: "ns",
             by: self.by,
             scale: &self.scale,
@@ -313,6 +314,8 @@ pub struct Counting<'a> {
     /// Whether each function has a histogram of its own.
     pub is_list: bool,
     pub event: &'static str,
+    /// Whether the probe is at a trace event.
+    pub is_event: bool,
     pub field: &'static str,
     pub by: Option<By>,
     pub scale: &'a Scale,
@@ -324,7 +327,10 @@ impl Counting<'_> {
         let bucket = format!("{}.{}", self.field, self.scale.modifier());
         let mut keys = Vec::new();
         keys.extend(self.is_list.then_some("func"));
-        keys.extend(self.by.map(By::key));
+        keys.extend(self.by.map(|by| match self.is_event {
+            true => by.event_key(),
+            false => by.key(),
+        }));
         keys.push(&bucket);
         let count = Count {
             keys: &keys,
@@ -332,7 +338,8 @@ impl Counting<'_> {
             size: self.scale.table_size(self.is_list, self.by.is_some()),
             condition: whom.counted(),
         };
-        format!("{}{}", self.by.map_or("", By::field), count.clauses())
+        let field = self.by.filter(|_| !self.is_event).map_or("", By::field);
+        format!("{field}{}", count.clauses())
     }
 
     /// What the event probes.
@@ -360,7 +367,10 @@ impl Counting<'_> {
         context.switch_on(&instance, self.event)?;
         let mut names = Vec::new();
         names.extend(self.is_list.then_some("func"));
-        names.extend(self.by.map(By::name));
+        names.extend(self.by.map(|by| match self.is_event {
+            true => by.event_key(),
+            false => by.name(),
+        }));
         names.push(self.field);
         let source = Source::Tables(vec![Table {
             event: self.event,

@@ -18,7 +18,9 @@ use crate::{
         Symbol,
         PADDING, //
     },
-    rust_names, //
+    rust_names,
+    trace_events::TraceEvent,
+    value::Value, //
 };
 
 /// A function in JSON.
@@ -33,6 +35,13 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rust_name: Option<String>,
     remark: String,
+}
+
+/// A trace event in JSON.
+#[derive(Serialize)]
+struct Event {
+    event: String,
+    fields: Vec<String>,
 }
 
 /// A function, and what can probe it.
@@ -131,9 +140,30 @@ fn asks_for_padding(text: &str) -> bool {
     text.contains(PADDING.trim_end_matches('_'))
 }
 
-/// Runs the command. `text` chooses the functions.
+/// Lists trace events, with the fields of their records.
+fn list_events(context: &Context, events: &[TraceEvent]) -> Result {
+    let values = TraceEvent::values_of_each(events, &context.tracefs)?;
+    let fields = |values: &Vec<Value>| -> Vec<String> {
+        values.iter().map(|value| value.name.to_string()).collect()
+    };
+    let rows = events
+        .iter()
+        .map(ToString::to_string)
+        .zip(values.iter().map(fields));
+    if context.is_json {
+        let all = rows.map(|(event, fields)| Event { event, fields });
+        return context.print_json(&BTreeMap::from([("events", all.collect::<Vec<_>>())]));
+    }
+    let lines = rows.map(|(event, fields)| format!("{event}  {}\n", fields.join(" ")));
+    context.print_as_is(&lines.collect::<String>())
+}
+
+/// Runs the command. `text` chooses the functions, or the trace events.
 pub fn run(context: &Context, text: &str) -> Result {
     let functions = &context.functions;
+    if let Some(events) = functions.chosen_events(text)? {
+        return list_events(context, &events);
+    }
     functions.need_traceable()?;
     let selected = functions.selected(text)?;
     let has_padding = asks_for_padding(text);

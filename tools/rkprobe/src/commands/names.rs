@@ -41,6 +41,16 @@ fn functions<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
         .collect()
 }
 
+/// The trace events with a prefix, or their systems if the prefix has no colon.
+fn trace_events(functions: &Functions, prefix: &str) -> BTreeSet<String> {
+    let name = |(system, name): (&str, &str)| match prefix.contains(':') {
+        true => format!("{system}:{name}"),
+        false => format!("{system}:"),
+    };
+    let names = functions.trace_events().map(name);
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
 /// The names of data that can be written, with a prefix. Some kernels mark data as code in the list of symbols. So all
 /// that ftrace cannot trace is taken for data there.
 fn symbols<'s>(functions: &'s Functions, prefix: &str) -> BTreeSet<&'s str> {
@@ -79,9 +89,15 @@ pub fn run(context: &Context, kind: &str, prefix: &str) -> Result {
             .into_iter()
             .map(String::from)
             .collect(),
+        "functions" => functions(&context.functions, prefix)
+            .into_iter()
+            .map(String::from)
+            .collect(),
+        // What count and others take: functions and trace events.
         _ => functions(&context.functions, prefix)
             .into_iter()
             .map(String::from)
+            .chain(trace_events(&context.functions, prefix))
             .collect(),
     };
     let lines = names.iter().map(|name| format!("{name}\n"));
@@ -99,6 +115,10 @@ mod tests {
         let known = tests::functions();
         let found: Vec<&str> = functions(&known, "vfs_").into_iter().collect();
         assert_eq!(found, ["vfs_read", "vfs_write"]);
+        let events = |prefix| -> Vec<String> { trace_events(&known, prefix).into_iter().collect() };
+        assert_eq!(events("s"), ["sched:"]);
+        assert_eq!(events("sched:sched_s"), ["sched:sched_switch"]);
+        assert!(events("sched:x").is_empty());
         let found: Vec<&str> = symbols(&known, "vfs_").into_iter().collect();
         assert_eq!(found, ["vfs_data", "vfs_read.cold"]);
         let unprivileged = tests::of("0 t vfs_read\n0 t __pfx_vfs_read\n0 d vfs_data\n", "", "");
