@@ -297,8 +297,22 @@ mod tests {
         for (words, expected) in [
             ("rkprobe lat vfs_re", "vfs_re-functions"),
             ("rkprobe -v lat vfs_re", "vfs_re-functions"),
-            ("rkprobe count vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
-            ("rkprobe args ext4 : ext4_s", "ext4_s-functions"),
+            ("rkprobe fails vfs_*,!vfs_st", "vfs_*,!vfs_st-functions"),
+            (
+                "rkprobe count vfs_*,!vfs_st",
+                "vfs_*,!vfs_st-functions vfs_*,!vfs_st-events",
+            ),
+            ("rkprobe lat ext4 : ext4_s", "ext4_s-functions"),
+            (
+                "rkprobe args ext4 : ext4_s",
+                "ext4_s-functions ext4_s-events",
+            ),
+            (
+                "rkprobe hist a,!sched : sched_",
+                "sched_-functions sched_-events",
+            ),
+            ("rkprobe list sched :", "-functions -events"),
+            ("rkprobe follow inode from mod : all", "all-functions"),
             ("rkprobe follow ino", "ino-structures"),
             ("rkprobe follow inode from all", "all-functions"),
             ("rkprobe follow inode from f until end", "end-functions"),
@@ -320,7 +334,7 @@ mod tests {
             ("rkprobe lat --js", ""),
             ("rkprobe la", ""),
             ("rkprobe events x", ""),
-            ("rkprobe args --deep vfs_", "vfs_-functions"),
+            ("rkprobe args --deep vfs_", "vfs_-functions vfs_-events"),
             ("rkprobe slow --wait -v a", "a-functions"),
             ("rkprobe watch --each jif", "jif-symbols"),
             ("rkprobe lat --duration vfs", ""),

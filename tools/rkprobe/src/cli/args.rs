@@ -14,7 +14,7 @@ use crate::{
 };
 
 use super::options::{
-    functions,
+    functions_or_events,
     records::{
         more,
         of_calls,
@@ -33,13 +33,13 @@ pub fn options() -> Command {
     traces(
         waits(Command::new("args"))
             .about("With which arguments are functions called, or which values do variables have at a line?")
-            .arg(functions())
+            .arg(functions_or_events())
             .arg(
                 word(
                     "VARIABLES",
-                    "Variables at a place in the source (FILE:LINE, FUNCTION:N, FUNCTION@FILE, FUNCTION%return, ...), such as \
-                     file->f_flags or NAME=file->f_flags:x32. The default is all that can be read. A place needs debug \
-                     information",
+                    "Fields of trace events, or variables at a place in the source (FILE:LINE, FUNCTION:N, FUNCTION@FILE, \
+                     FUNCTION%return, ...), such as file->f_flags or NAME=file->f_flags:x32. The default is all that can \
+                     be read. A place needs debug information",
                 )
                 .required(false)
                 .num_args(0..),

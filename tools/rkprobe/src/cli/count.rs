@@ -14,7 +14,7 @@ use crate::{
 };
 
 use super::options::{
-    functions,
+    functions_or_events,
     groups::{
         by,
         divided_by, //
@@ -37,7 +37,7 @@ pub fn options() -> Command {
     traces(tabulates(
         waits(Command::new("count"))
             .about("Which functions are called how often?")
-            .arg(functions())
+            .arg(functions_or_events())
             .arg(by("Divide the calls by program name, thread, CPU or stack"))
             .arg(buffer().requires("user-stack"))
             .arg(user_stack().help("With --by stack: show the functions of the program, too")),

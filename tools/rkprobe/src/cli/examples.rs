@@ -15,6 +15,7 @@ const ALL: &[&str] = &[
     "slow hrtimer_nanosleep 10ms -- sleep 1",
     "fails 'vfs_*' -- head -n 1 /tmp",
     "args do_sys_openat2 -- cat /etc/hostname",
+    "args sched:sched_process_exec -- sh -c /bin/true",
     "tree filename_rmdir -- rmdir /no/such",
     "exits vfs_read --source",
     "args fs/read_write.c:562 file pos",

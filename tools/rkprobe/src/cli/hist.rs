@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::options::{
-    functions,
+    functions_or_events,
     groups::{
         by,
         divided_by,
@@ -37,11 +37,11 @@ pub fn options() -> Command {
     traces(tabulates(
         waits(Command::new("hist"))
             .about("How are the values of an argument or of the result of functions distributed?")
-            .arg(functions())
+            .arg(functions_or_events())
             .arg(word(
                 "VALUE",
-                "A number: a parameter, $retval, or another fetch argument such as 'file->f_inode->i_size'. At a place in \
-                 the source (FILE:LINE, FUNCTION:N, ...): a variable there",
+                "A number: a parameter, $retval, or another fetch argument such as 'file->f_inode->i_size'. Of a trace event: a \
+                 field. At a place in the source (FILE:LINE, FUNCTION:N, ...): a variable there",
             ))
             .arg(
                 Arg::new("buckets")

@@ -14,7 +14,7 @@ use crate::{
 };
 
 use super::options::{
-    functions,
+    functions_or_events,
     text, //
 };
 
@@ -22,7 +22,7 @@ use super::options::{
 pub fn options() -> Command {
     Command::new("list")
         .about("Which functions can be probed, and why not the others?")
-        .arg(functions())
+        .arg(functions_or_events())
 }
 
 /// Asks the question of the options.

@@ -82,6 +82,18 @@ impl TypedValueParser for Keyword {
     }
 }
 
+/// The functions or the trace events of a command.
+pub fn functions_or_events() -> Arg {
+    let functions = functions();
+    let help = functions
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    functions.help(format!(
+        "{help}. Or trace events, as SYSTEM:NAME: 'sched:*,!sched:sched_stat*'"
+    ))
+}
+
 /// The functions of a command that can have several.
 pub fn functions() -> Arg {
     word(

@@ -89,15 +89,12 @@ pub fn run(context: &Context, kind: &str, prefix: &str) -> Result {
             .into_iter()
             .map(String::from)
             .collect(),
-        "functions" => functions(&context.functions, prefix)
+        "events" => trace_events(&context.functions, prefix)
             .into_iter()
-            .map(String::from)
             .collect(),
-        // What count and others take: functions and trace events.
         _ => functions(&context.functions, prefix)
             .into_iter()
             .map(String::from)
-            .chain(trace_events(&context.functions, prefix))
             .collect(),
     };
     let lines = names.iter().map(|name| format!("{name}\n"));
