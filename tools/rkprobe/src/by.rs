@@ -81,10 +81,10 @@ impl By {
         }
     }
 
-    /// The key of a table of a trace event, and its name there. A field of the event can have the name of another key.
+    /// The key of a table of a trace event, and its name there. A field of the event can have the name `comm`.
     pub fn event_key(self) -> &'static str {
         match self {
-            Self::Comm => "$comm",
+            Self::Comm => "$COMM",
             Self::Cpu => "$current->thread_info.cpu",
             Self::Pid | Self::Stack => self.name(),
         }

@@ -363,7 +363,7 @@ mod tests {
         };
         let started = parse(&["--comm", "a", "--", "cat", "-d", "--json"]).unwrap();
         assert_eq!(started.command, ["cat", "-d", "--json"]);
-        assert_eq!(started.clause(), " if $comm ~ \"a\"");
+        assert_eq!(started.clause(), " if $COMM ~ \"a\"");
         assert!(parse(&[]).unwrap().command.is_empty());
         for wrong in [
             &["cat"][..],

@@ -236,7 +236,7 @@ fn join_or(parts: Vec<String>) -> String {
     }
 }
 
-/// The condition that the task has a name. The language has no escapes, and takes several blanks in a string for one: a
+/// The condition that the task has a name. For a trace event, `$comm` can be one of its fields. The language has no escapes, and takes several blanks in a string for one: a
 /// character that it cannot have is `?`.
 fn comm_like(glob: &str) -> Result<String> {
     if glob.is_empty() {
@@ -257,7 +257,7 @@ fn comm_like(glob: &str) -> Result<String> {
             c => c,
         });
     }
-    Ok(format!("$comm ~ \"{text}\""))
+    Ok(format!("$COMM ~ \"{text}\""))
 }
 
 /// The condition that the task is in a cgroup, or in one below it.
@@ -330,9 +330,9 @@ mod tests {
             any_of(&[7, 8]),
             "($current->tgid == 7 || $current->tgid == 8)"
         );
-        assert_eq!(comm_like("a b*").unwrap(), "$comm ~ \"a b*\"");
-        assert_eq!(comm_like("a  \"b\t").unwrap(), "$comm ~ \"a ??b?\"");
-        assert_eq!(comm_like("it's").unwrap(), "$comm ~ \"it's\"");
+        assert_eq!(comm_like("a b*").unwrap(), "$COMM ~ \"a b*\"");
+        assert_eq!(comm_like("a  \"b\t").unwrap(), "$COMM ~ \"a ??b?\"");
+        assert_eq!(comm_like("it's").unwrap(), "$COMM ~ \"it's\"");
         assert_eq!(on_cpus("3").unwrap(), "$current->thread_info.cpu == 3");
         assert_eq!(
             on_cpus("0,2-3").unwrap(),
@@ -369,11 +369,11 @@ mod tests {
             ..Options::default()
         });
         let whom = whom.unwrap();
-        assert_eq!(whom.clause(), " if $comm ~ \"a*\" && (x > 1 || y > 2)");
-        assert_eq!(whom.and(), " && $comm ~ \"a*\" && (x > 1 || y > 2)");
+        assert_eq!(whom.clause(), " if $COMM ~ \"a*\" && (x > 1 || y > 2)");
+        assert_eq!(whom.and(), " && $COMM ~ \"a*\" && (x > 1 || y > 2)");
         assert!(whom
             .counted()
-            .starts_with("$comm ~ \"a*\" && (x > 1 || y > 2) && common_pid != "));
+            .starts_with("$COMM ~ \"a*\" && (x > 1 || y > 2) && common_pid != "));
         let all = Whom::default();
         assert_eq!((all.clause(), all.and()), (String::new(), String::new()));
         assert_eq!(all.counted(), counts::not_own());

@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(all[0][0], "f:g/put0 iput object=inode");
         assert_eq!(
             all[1][1],
-            "f:g/birth1 alloc_inode%return object=$retval comm=$comm if $comm ~ \"a\""
+            "f:g/birth1 alloc_inode%return object=$retval comm=$comm if $COMM ~ \"a\""
         );
         assert_eq!(
             all[2..],
