@@ -314,7 +314,7 @@ impl Context {
             .collect();
         places.dedup();
         let places: Vec<&str> = places.iter().map(String::as_str).collect();
-        if let [place] = places[..] {
+        if let (false, [place]) = (has('e'), &places[..]) {
             if let Some(module) = self.functions.awaited(place) {
                 return Ok(format!("{place} when {module} is loaded"));
             }

@@ -30,14 +30,13 @@ pub fn kind(print: &str, field: &str) -> Option<Kind> {
     }
 }
 
-/// The names of the values of a field: those of the first call of a function for this field. A value that only the kernel
-/// knows has none.
+/// The names of the values of a field, by the calls of a function for this field. A value that only the kernel knows has
+/// none, and neither have values whose names depend on another field.
 fn names(print: &str, call: &str, field: &str) -> Vec<(String, i64)> {
     let calls = print
         .match_indices(call)
         .map(|(at, _)| &print[at + call.len()..]);
-    let mut all = calls.map(|rest| parts(inside(rest)));
-    let arguments = all.find(|arguments| is_masked_field(arguments[0], field));
+    let all = calls.map(|rest| parts(inside(rest)));
     let name = |entry: &&str| -> Option<(String, i64)> {
         let entry = entry.strip_prefix('{')?.strip_suffix('}')?;
         let [value, name] = parts(entry)[..] else {
@@ -46,13 +45,22 @@ fn names(print: &str, call: &str, field: &str) -> Vec<(String, i64)> {
         let name = name.strip_prefix('"')?.strip_suffix('"')?;
         Some((name.into(), Expression(value).value()?))
     };
-    arguments.iter().flatten().filter_map(name).collect()
+    let mut tables = all
+        .filter(|arguments| is_masked_field(arguments[0], field))
+        .map(|arguments| arguments.iter().filter_map(name).collect());
+    let first: Vec<(String, i64)> = tables.next().unwrap_or_default();
+    match tables.all(|other| other == first) {
+        true => first,
+        false => Vec::new(),
+    }
 }
 
 /// Whether an argument is a field, perhaps cast to another type.
 fn is_field(argument: &str, field: &str) -> bool {
-    let start = argument.trim_end_matches([')', ' ']).rsplit_once("REC->");
-    start.is_some_and(|(before, name)| name == field && !before.contains("REC->"))
+    let parts = argument.trim_end_matches([')', ' ']).rsplit_once("REC->");
+    let is_cast =
+        |before: &str| !before.contains(['<', '>', '+', '-', '/', '~', '?', '|', '&', '!']);
+    parts.is_some_and(|(before, name)| name == field && is_cast(before))
 }
 
 /// Whether an argument is a field, or some bits of it.
@@ -244,6 +252,12 @@ mod tests {
             Some(Kind::Flags(flags)) => assert_eq!(flags.show(7), "S|a, b|0x4"),
             other => panic!("{other:?}"),
         }
+        let two = r#"__print_symbolic(REC->a, { 1, "x" }) __print_symbolic(REC->a, { 1, "y" })"#;
+        assert_eq!(kind(two, "a"), None);
+        assert_eq!(
+            kind(r#"__print_flags((1 << REC->a), "", { 1, "x" })"#, "a"),
+            None
+        );
         assert_eq!(kind(print, "call"), Some(Kind::Symbol));
         assert_eq!(kind(print, "x"), Some(Kind::Hex));
         for other in ["a", "n", "wh", "cal", "none"] {

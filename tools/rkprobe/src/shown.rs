@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The maximum length of the name of a field. C: `MAX_ARG_NAME_LEN`.
-const MAX_NAME: usize = 31;
+pub const MAX_NAME: usize = 31;
 
 /// The values by their types in BTF. Without a type in the fetch argument, that of a member decides.
 pub fn typed(

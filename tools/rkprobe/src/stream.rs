@@ -39,7 +39,7 @@ const OF_PROBES: [&str; 8] = [
     "ftrace_regs_caller",
 ];
 
-/// How the names of the functions begin through which the kernel calls a probe at a trace event.
+/// The prefixes of the functions through which the kernel calls a probe at a trace event.
 const OF_EVENTS: [&str; 3] = ["__traceiter_", "perf_syscall_", "perf_trace_"];
 
 /// The maximum number of such functions.

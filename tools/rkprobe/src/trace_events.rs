@@ -36,24 +36,26 @@ use crate::{
     selection::{
         is_list,
         parse,
+        split,
         Part,
         MAX_EACH, //
     },
+    shown::MAX_NAME,
     tracefs::Tracefs,
     value::Value,
-    values::is_length, //
+    values::is_length,
+    variables::MAX_ELEMENTS, //
 };
 
-/// What begins the name of a trace event that is no function of a module, as in bpftrace.
+/// The prefix that marks a trace event, as in bpftrace.
 const PREFIX: &str = "tracepoint:";
 /// The system of the system calls. The pointers of these events are those of programs.
 const SYSCALLS: &str = "syscalls";
 /// The event that no perf counter may sample, so `e` cannot probe it. C: `TRACE_EVENT_PERF_PERM()`.
 const NOT_SAMPLED: (&str, &str) = ("irq_vectors", "irq_work_exit");
-/// The longest name of a field of a probe. C: `MAX_ARG_NAME_LEN`.
-const MAX_NAME: usize = 31;
-/// The most elements of an array. C: `MAX_ARRAY_LEN`.
-const MAX_ELEMENTS: usize = 64;
+
+/// The longest name of a field, beside which there can be one for its address.
+const LONGEST: usize = MAX_NAME - "_at".len();
 
 /// A trace event.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +71,7 @@ impl Display for TraceEvent {
     }
 }
 
-/// How a list names trace events.
+/// A part of a list, split into system and name.
 #[derive(Clone, Copy)]
 struct Named<'t> {
     /// Whether the user says that it is no function of a module.
@@ -107,28 +109,31 @@ impl<'t> Named<'t> {
             && matches(self.name, name)
     }
 
-    /// Whether no function can be meant. A module can have the name of a system, and its functions come first.
+    /// Whether a trace event is meant. A module can have the name of a system, and its functions come first.
     fn is_event(&self, functions: &Functions) -> bool {
-        if self.is_marked {
-            return true;
-        }
-        if !functions
-            .trace_events()
-            .any(|(system, _)| self.has_system(system))
-        {
+        let Some(module) = self.system.filter(|_| !self.is_marked) else {
+            return self.is_marked;
+        };
+        let mut all = functions.trace_events();
+        if !all.any(|(system, _)| self.has_system(system)) {
             return false;
         }
-        let Some(module) = self.system.filter(|system| is_loaded(system)) else {
+        if !is_loaded(module) {
             return true;
-        };
+        }
+        let (_, name) = split(self.text);
         let mut code = functions.code().map(|(_, symbol)| symbol);
-        !code.any(|symbol| symbol.module == module && matches(self.name, symbol.name))
+        let is_function = code.any(|symbol| symbol.module == module && matches(name, symbol.name));
+        !is_function && functions.trace_events().any(|event| self.selects(event))
     }
 }
 
-/// Whether a module is loaded, or one that is part of the kernel has parameters.
+/// Whether a module is loaded. What is a part of the kernel has no state.
 fn is_loaded(module: &str) -> bool {
-    Path::new("/sys/module").join(module).exists()
+    Path::new("/sys/module")
+        .join(module)
+        .join("initstate")
+        .exists()
 }
 
 impl Functions {
@@ -161,9 +166,9 @@ impl Functions {
             (_, []) => {}
             ([event, ..], [other, ..]) => {
                 return Err(Failure::new(format!(
-                    "a list has functions or trace events: {} is a trace event, and {} is none",
-                    event.text, other.text
-                )))
+                "a list cannot mix functions and trace events: {} is a trace event, and {} is none",
+                event.text, other.text
+            )))
             }
         }
         let events: Vec<Named<'_>> = events.into_iter().map(Named::of).collect();
@@ -224,15 +229,14 @@ impl TraceEvent {
 /// The values of records whose event has this `format`.
 fn values(format: &str, system: &str, btf: Option<&Btf<'_>>) -> Vec<Value> {
     let fields: Vec<Field> = format.lines().filter_map(Field::parse).collect();
-    let print = format
-        .lines()
-        .find_map(|line| line.strip_prefix("print fmt: "));
+    // It can have line breaks.
+    let print = format.split_once("print fmt: ").map(|(_, print)| print);
     let own = fields.iter().filter(|field| is_own(field));
     let value = |field| value(field, &fields, system, print.unwrap_or(""), btf);
     own.filter_map(value).collect()
 }
 
-/// Whether a field is not in the records of all events, and not only a part of another field.
+/// Whether a field is specific to the event, and no part of another one.
 fn is_own(field: &Field) -> bool {
     !["common_", "__"]
         .iter()
@@ -248,7 +252,7 @@ fn value(
     btf: Option<&Btf<'_>>,
 ) -> Option<Value> {
     let source = &*field.name;
-    let name = source.get(..MAX_NAME).unwrap_or(source);
+    let name = source.get(..LONGEST).unwrap_or(source);
     if field.is_located() || field.count.is_some() {
         return array(field, name);
     }
@@ -259,21 +263,22 @@ fn value(
     if field.ty.ends_with('*') {
         return Some(pointer(field, fields, name, system));
     }
-    let (bits, is_signed) = number(field, btf)?;
-    let letter = if is_signed { 's' } else { 'u' };
+    let ty = field.ty.strip_prefix("const ").unwrap_or(&field.ty);
     let kind = printed
         // The events of system calls print all numbers alike.
         .filter(|kind| *kind != Kind::Hex || system != SYSCALLS)
-        .or_else(|| kind_of_type(btf?, &field.ty, name))
+        .or_else(|| kind_of_type(btf?, ty, name))
         .unwrap_or(match is_hex(name) {
             true => Kind::Hex,
             false => Kind::Plain,
         });
-    Some(Value::of(
-        name,
-        format!("{name}={source}:{letter}{bits}"),
-        kind,
-    ))
+    if kind == Kind::Pointer {
+        return Some(Value::of(name, format!("{name}={source}:x64"), kind));
+    }
+    let (bits, is_signed) = number(field, ty, btf)?;
+    let letter = if is_signed { 's' } else { 'u' };
+    let fetch = format!("{name}={source}:{letter}{bits}");
+    Some(Value::of(name, fetch, kind))
 }
 
 /// The value of an array, or of a string.
@@ -282,9 +287,13 @@ fn array(field: &Field, name: &str) -> Option<Value> {
     if ["char", "__data_loc char[]", "__rel_loc char[]"].contains(&&*field.ty) {
         return Some(Value::plain(&format!("{name}={source}:string")));
     }
+    // An event probe takes a field of such a size for a number.
+    if let (false, Some(bits)) = (field.is_located(), bits(field.size)) {
+        return Some(Value::plain(&format!("{name}={source}:x{bits}")));
+    }
     let count = field
         .count
-        .filter(|count| (1..=MAX_ELEMENTS).contains(count))?;
+        .filter(|count| (1..=MAX_ELEMENTS).contains(&(*count as u64)))?;
     let bits = bits(field.size / count)?;
     Some(Value::plain(&format!(
         "{name}=+0({source}):x{bits}[{count}]"
@@ -323,12 +332,19 @@ fn bits(size: usize) -> Option<usize> {
 }
 
 /// The bits of a number, and whether it has a sign. The record of a system call has a word for each.
-fn number(field: &Field, btf: Option<&Btf<'_>>) -> Option<(usize, bool)> {
+fn number(field: &Field, ty: &str, btf: Option<&Btf<'_>>) -> Option<(usize, bool)> {
     let bits = bits(field.size)?;
+    // The compiler has other names for these types.
+    let ty = match ty {
+        "long" => "long int",
+        "long long" => "long long int",
+        "unsigned" => "unsigned int",
+        ty => ty,
+    };
     let known = || {
         let btf = btf?;
         let kinds = [TypeKind::Int, TypeKind::Typedef];
-        let id = kinds.iter().find_map(|kind| btf.find(&field.ty, *kind))?;
+        let id = kinds.iter().find_map(|kind| btf.find(ty, *kind))?;
         let int = btf.resolve(id)?.int()?;
         Some((usize::from(int.bits()), int.is_signed()))
     };
@@ -393,7 +409,7 @@ mod tests {
             ("tracepoint:none", "the kernel has no trace event none"),
             (
                 "sched:sched_switch,vfs_read",
-                "a list has functions or trace events: sched:sched_switch is a trace event, and vfs_read is none",
+                "a list cannot mix functions and trace events: sched:sched_switch is a trace event, and vfs_read is none",
             ),
             ("sched:*,!sched_switch", "no trace event is left of sched:*,!sched_switch"),
         ] {
@@ -409,6 +425,7 @@ mod tests {
             \tfield:__data_loc char[] name;\toffset:24;\tsize:4;\tsigned:0;\n\
             \tfield:__data_loc u8[] data;\toffset:28;\tsize:4;\tsigned:0;\n\
             \tfield:unsigned long args[6];\toffset:32;\tsize:48;\tsigned:0;\n\
+            \tfield:__u8 saddr[4];\toffset:156;\tsize:4;\tsigned:0;\n\
             \tfield:uuid_t id;\toffset:80;\tsize:16;\tsigned:0;\n\
             \tfield:s16 small;\toffset:96;\tsize:2;\tsigned:1;\n\
             \tfield:unsigned long io_flags;\toffset:104;\tsize:8;\tsigned:0;\n\
@@ -427,6 +444,7 @@ mod tests {
             "comm=comm:string",
             "name=name:string",
             "args=+0(args):x64[6]",
+            "saddr=saddr:x32",
             "small=small:s16",
             "io_flags=io_flags:u64",
             "at=at:x64",
@@ -437,10 +455,10 @@ mod tests {
         ];
         assert_eq!(fetch("x"), kernel);
         let of_program = fetch("syscalls");
-        assert_eq!(of_program[7], "path_at=path:x64 path=+0(path):ustring");
+        assert_eq!(of_program[8], "path_at=path:x64 path=+0(path):ustring");
         let values = values(format, "x", None);
-        assert_eq!(values[4].kind, Kind::Hex);
-        assert_eq!(values[7].kind, Kind::Text(Some("count".into())));
-        assert_eq!(values[9].kind, Kind::Text(None));
+        assert_eq!(values[5].kind, Kind::Hex);
+        assert_eq!(values[8].kind, Kind::Text(Some("count".into())));
+        assert_eq!(values[10].kind, Kind::Text(None));
     }
 }

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The most elements of an array that a fetch argument has.
-const MAX_ELEMENTS: u64 = 64;
+pub const MAX_ELEMENTS: u64 = 64;
 
 /// The name of the result of a function.
 pub const RESULT: &str = "$retval";

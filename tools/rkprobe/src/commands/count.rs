@@ -52,6 +52,10 @@ use crate::{
     targets::Targets, //
 };
 
+/// The rows of the tables of all events of a run, and the least rows of one.
+const SIZE: u32 = 8192;
+const MIN_SIZE: u32 = 128;
+
 /// The calls of a function, or of the part that `--by` makes.
 #[derive(Serialize)]
 struct Calls {
@@ -262,7 +266,9 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     let count = Count {
         keys: &keys,
         sum: None,
-        size: 8192,
+        size: (SIZE / events.len().max(1) as u32)
+            .next_power_of_two()
+            .max(MIN_SIZE),
         condition: context.whom.counted(),
     };
     let end = match counts_records {

@@ -35,6 +35,7 @@ use crate::{
         Hist,
         Row, //
     },
+    kinds::Kind,
     probes,
     selection::is_list,
     spread::{
@@ -52,11 +53,10 @@ use crate::{
     },
     targets::Targets,
     trace_events::TraceEvent,
-    value::Value,
     whom::Whom, //
 };
 
-/// The field with the value of a trace event, whose own fields have other names.
+/// The field with the value of a trace event. A field of the event of the same name would come before it.
 const EVENT_VALUE: &str = "rkprobe_value";
 
 /// The question of the user.
@@ -414,7 +414,20 @@ fn run_event(
         .iter()
         .flatten()
         .find(|value| *value.name == *asked.value);
-    let value = field.map_or(asked.value, Value::without_name);
+    let of_symbol = format!("{}:x64", asked.value);
+    let value = match field {
+        Some(field) if field.kind == Kind::Symbol => &of_symbol,
+        Some(field) => field.without_name(),
+        None => asked.value,
+    };
+    for (end, what) in [("string", "a string"), ("]", "an array")] {
+        if value.ends_with(end) {
+            return Err(Failure::new(format!(
+                "{} is {what}, and no number",
+                asked.value
+            )));
+        }
+    }
     let (name, target) = (event.to_string(), event.target());
     let asked = Asked {
         functions: &name,
