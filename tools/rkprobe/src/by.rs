@@ -26,6 +26,16 @@ pub enum By {
     Stack,
 }
 
+/// How a table is divided.
+#[derive(Clone, Copy)]
+pub struct Division {
+    /// The field that the event needs for the key, as the end of a command.
+    pub field: &'static str,
+    pub key: &'static str,
+    /// The name of the key in the text of the table.
+    pub name: &'static str,
+}
+
 impl By {
     /// Parses the value of `--by`.
     pub fn parse(text: &str) -> Option<Self> {
@@ -81,12 +91,22 @@ impl By {
         }
     }
 
-    /// The key of a table of a trace event, and its name there. A field of the event can have the name `comm`.
-    pub fn event_key(self) -> &'static str {
+    /// How a table of functions, or that of a trace event, is divided.
+    pub fn division(self, is_event: bool) -> Division {
+        let of_event = |key| Division {
+            field: "",
+            key,
+            name: key,
+        };
         match self {
-            Self::Comm => "$COMM",
-            Self::Cpu => "$current->thread_info.cpu",
-            Self::Pid | Self::Stack => self.name(),
+            // A field of the event can have the name `comm`.
+            Self::Comm if is_event => of_event("$COMM"),
+            Self::Cpu if is_event => of_event("$current->thread_info.cpu"),
+            _ => Division {
+                field: self.field(),
+                key: self.key(),
+                name: self.name(),
+            },
         }
     }
 

@@ -212,6 +212,17 @@ pub fn mode(mode: u64) -> String {
     }
 }
 
+/// The major and the minor number of a device, as `lsblk` and `mountinfo` show them. C: `MAJOR()`, `MINOR()`.
+pub fn device(number: u64) -> String {
+    const MINOR_BITS: u32 = 20;
+
+    format!(
+        "{}:{}",
+        number >> MINOR_BITS,
+        number & ((1 << MINOR_BITS) - 1)
+    )
+}
+
 /// The bits whose numbers are the enumerators with a `name`.
 fn bits_of<'a>(
     btf: &Btf<'a>,
@@ -316,10 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn shows_modes_of_files() {
+    fn shows_modes_of_files_and_devices() {
         assert_eq!(mode(0o100644), "S_IFREG|0644");
         assert_eq!(mode(0o755), "0755");
         assert_eq!(mode(0), "0000");
         assert_eq!(mode(0o041777), "S_IFDIR|1777");
+        assert_eq!(device((8 << 20) | 17), "8:17");
     }
 }

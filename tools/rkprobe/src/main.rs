@@ -5,11 +5,13 @@
 //! The order of the files, each of which uses only those before it: `sys`, `failure`, `duration`, `errno`, `similar`,
 //! `rust_names`, `draw`, `view`, `svg`, `lanes`, `heat`, `flame`, `hist`, `spread`, `counted`, `format`, `literal`,
 //! `ring_buffer`, `merge`, `symbols`, `record`, `late_texts`, `by`, `tree`, `btf`, `returns`, `cause`, `groups`,
-//! `flags`, `relocate`, `debuginfod`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`, `tracefs`, `analysis`, `profile`, `pattern`, `functions`,
-//! `suggest`, `probes`, `objects`, `asked`, `selection`, `targets`, `sockets`, `lock_probes`, `references`, `threads`,
-//! `kernel_memory`, `epilogues`, `tasks`, `wait_graph`, `kinds`, `print_fmt`, `value`, `shown`, `deep`, `variables`, `sources`, `sites`, `values`, `trace_events`, `words`, `syscalls`, `outline`,
-//! `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`, `missing`, `counts`, `whom`,
-//! `workload`, `context`, `ends`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`, `calls`, `places`, `trees`, `commands`, `cli`.
+//! `flags`, `relocate`, `debuginfod`, `debug_files`, `dwarf`, `lines`, `scopes`, `inlined`, `rows`, `locations`,
+//! `tracefs`, `analysis`, `profile`, `pattern`, `functions`, `suggest`, `probes`, `objects`, `asked`, `selection`,
+//! `targets`, `sockets`, `lock_probes`, `references`, `threads`, `kernel_memory`, `epilogues`, `tasks`, `wait_graph`,
+//! `kinds`, `print_fmt`, `value`, `shown`, `deep`, `variables`, `sources`, `sites`, `values`, `trace_events`, `words`,
+//! `syscalls`, `outline`, `tree_json`, `perfetto`, `inflight`, `instance`, `programs`, `stream`, `decoder`, `reader`,
+//! `missing`, `counts`, `whom`, `workload`, `context`, `ends`, `blocks`, `ways`, `live`, `tally`, `table`, `moves`,
+//! `calls`, `places`, `trees`, `commands`, `cli`.
 
 #![forbid(unsafe_code)]
 

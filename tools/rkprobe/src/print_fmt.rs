@@ -73,30 +73,14 @@ fn is_masked_field(argument: &str, field: &str) -> bool {
 
 /// The text up to the bracket that closes.
 fn inside(text: &str) -> &str {
-    let mut level = 0;
-    let end = unquoted(text).find(|(_, c)| {
-        match c {
-            '(' | '{' => level += 1,
-            ')' | '}' => level -= 1,
-            _ => {}
-        }
-        level < 0
-    });
-    end.map_or(text, |(end, _)| &text[..end])
+    let end = levels(text).find(|(_, _, level)| *level < 0);
+    end.map_or(text, |(end, _, _)| &text[..end])
 }
 
 /// The parts between commas that no brackets and no quotes contain.
 fn parts(text: &str) -> Vec<&str> {
-    let mut level = 0;
-    let commas = unquoted(text).filter(|(_, c)| {
-        match c {
-            '(' | '{' => level += 1,
-            ')' | '}' => level -= 1,
-            _ => {}
-        }
-        *c == ',' && level == 0
-    });
-    let ends = commas.map(|(at, _)| at).chain([text.len()]);
+    let commas = levels(text).filter(|(_, c, level)| *c == ',' && *level == 0);
+    let ends = commas.map(|(at, _, _)| at).chain([text.len()]);
     let mut start = 0;
     let mut parts = Vec::new();
     for end in ends {
@@ -106,14 +90,22 @@ fn parts(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The characters that no quotes contain, with their places.
-fn unquoted(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    text.char_indices().filter(move |(_, c)| {
-        let is_quote = *c == '"' && !is_escaped;
-        is_escaped = *c == '\\' && !is_escaped;
+/// The characters that no quotes contain: their places, and how many brackets are open after them.
+fn levels(text: &str) -> impl Iterator<Item = (usize, char, i32)> + '_ {
+    let (mut is_quoted, mut is_escaped, mut level) = (false, false, 0);
+    text.char_indices().filter_map(move |(at, c)| {
+        let is_quote = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
         is_quoted ^= is_quote;
-        !is_quoted && !is_quote
+        if is_quoted || is_quote {
+            return None;
+        }
+        match c {
+            '(' | '{' => level += 1,
+            ')' | '}' => level -= 1,
+            _ => {}
+        }
+        Some((at, c, level))
     })
 }
 
@@ -135,11 +127,8 @@ fn conversions(format: &str) -> Vec<&str> {
         rest = after;
         match conversion {
             "%" | "" => {}
-            // The width is an argument, and the conversion follows.
-            "*" => {
-                found.push("*");
-                found.extend(conversions(&format!("%{after}")).first().map(|_| ""));
-            }
+            // The width is an argument, and so is the value, whatever its conversion is.
+            "*" => found.extend(["*", ""]),
             _ => found.push(conversion),
         }
     }

@@ -39,6 +39,7 @@ use rustix::fs::makedev;
 
 use crate::{
     failure::Result,
+    flags,
     instance::Instance,
     probes,
     record::Record,
@@ -189,9 +190,7 @@ fn recorded(record: &Record<'_>, mounts: &str) -> Option<(u64, Mapping)> {
 
 /// The path of a file in the file system of a device, from `/proc/self/mountinfo`. The last mount of a path hides others.
 fn find_path(mounts: &str, device: u64, inside: &str) -> Option<String> {
-    // In the kernel, the lower 20 bits are the minor number.
-    let (major, minor) = (device >> 20, device & 0xf_ffff);
-    let device = format!("{major}:{minor}");
+    let device = flags::device(device);
     let mounts = mounts.lines().rev().filter_map(|line| {
         let mut words = line.split(' ').skip(2);
         let is_it = words.next()? == device;

@@ -58,7 +58,7 @@ pub fn no_function(functions: &Functions, module: Option<&str>, name: &str) -> F
     })
 }
 
-/// What a trace event is, and the commands that answer questions about such events.
+/// Says that a name is a trace event, and which commands take it.
 fn trace_event(system: &str, name: &str) -> String {
     let command = match (system, name) {
         ("block", _) => "; see rkprobe disk",

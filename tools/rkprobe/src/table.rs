@@ -419,7 +419,7 @@ impl<Q: Question> Live for Run<'_, Q> {
     }
 }
 
-/// What tables have counted since an earlier time, when the last ones may not have existed.
+/// The hits of tables since an earlier time. At that time, the last tables may not have existed.
 fn since(now: &[Hist], before: &[Hist]) -> Vec<Hist> {
     let none = Hist::default();
     let before = before.iter().chain(std::iter::repeat(&none));

@@ -137,7 +137,7 @@ fn is_loaded(module: &str) -> bool {
 }
 
 impl Functions {
-    /// The trace events of a list, each of which gets a probe of its own. `None` if it is a list of functions.
+    /// The trace events of a list, for a command that gives each one a probe. `None` if it is a list of functions.
     pub fn each_event(&self, text: &str) -> Result<Option<Vec<TraceEvent>>> {
         let chosen = self.chosen_events(text)?;
         match chosen.as_ref().map_or(0, Vec::len) {
@@ -208,7 +208,7 @@ impl Functions {
 }
 
 impl TraceEvent {
-    /// What an `e` probe takes.
+    /// The name of the event in the command of an `e` probe.
     pub fn target(&self) -> String {
         format!("{}.{}", self.system, self.name)
     }

@@ -214,7 +214,7 @@ impl Value {
             Kind::Names(names) => raw.parse().ok().map(|number| enumerator(names, number)),
             Kind::Flags(flags) => raw.parse().ok().map(|number| flags.show(number)),
             Kind::Mode => raw.parse().ok().map(flags::mode),
-            Kind::Device => raw.parse().ok().map(device),
+            Kind::Device => raw.parse().ok().map(flags::device),
             Kind::Time => raw.parse().ok().and_then(time),
         };
         shown.map_or(raw.into(), Cow::Owned)
@@ -283,17 +283,6 @@ fn time(ns: u64) -> Option<String> {
     is_duration.then(|| duration::show(ns))
 }
 
-/// The major and the minor number of a device, as `lsblk` shows them. C: `MAJOR()`, `MINOR()`.
-fn device(number: u32) -> String {
-    const MINOR_BITS: u32 = 20;
-
-    format!(
-        "{}:{}",
-        number >> MINOR_BITS,
-        number & ((1 << MINOR_BITS) - 1)
-    )
-}
-
 fn hex(number: i128) -> String {
     match number {
         0 => "0".into(),
@@ -360,7 +349,6 @@ mod tests {
         assert_eq!(hex(-1), "0xffffffff");
         assert_eq!(hex(i64::MIN.into()), "0x8000000000000000");
         assert_eq!(hex(0), "0");
-        assert_eq!(device((8 << 20) | 17), "8:17");
         assert_eq!(symbol("f+0x0/0x10 [m]"), "f [m]");
         assert_eq!(symbol("f+0x4/0x10 [m]"), "f+0x4/0x10 [m]");
     }

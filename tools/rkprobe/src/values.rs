@@ -97,7 +97,7 @@ impl Values {
         }
     }
 
-    /// Those of the known values that are chosen, or all of them, and others of the user.
+    /// The known values that the user chooses, or all of them, and other values of the user.
     pub fn chosen(mut values: Vec<Value>, chosen: &[&str], added: &[&str]) -> Result<Self> {
         let is_known = |name: &&&str| values.iter().any(|value| *value.name == ***name);
         let (names, others): (Vec<&&str>, Vec<&&str>) = chosen.iter().partition(is_known);

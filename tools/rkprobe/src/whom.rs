@@ -236,8 +236,8 @@ fn join_or(parts: Vec<String>) -> String {
     }
 }
 
-/// The condition that the task has a name. For a trace event, `$comm` can be one of its fields. The language has no escapes, and takes several blanks in a string for one: a
-/// character that it cannot have is `?`.
+/// The condition that the task has a name. For a trace event, `$comm` can be one of its fields. The language has no
+/// escapes, and takes several blanks in a string for one: a character that it cannot have is `?`.
 fn comm_like(glob: &str) -> Result<String> {
     if glob.is_empty() {
         return Err(Failure::new("--comm: a name or a pattern is missing"));

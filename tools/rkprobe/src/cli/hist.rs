@@ -40,8 +40,8 @@ pub fn options() -> Command {
             .arg(functions_or_events())
             .arg(word(
                 "VALUE",
-                "A number: a parameter, $retval, or another fetch argument such as 'file->f_inode->i_size'. Of a trace event: a \
-                 field. At a place in the source (FILE:LINE, FUNCTION:N, ...): a variable there",
+                "A number: a parameter, $retval, or another fetch argument such as 'file->f_inode->i_size'. Of a trace \
+                 event: a field. At a place in the source (FILE:LINE, FUNCTION:N, ...): a variable there",
             ))
             .arg(
                 Arg::new("buckets")

@@ -82,25 +82,20 @@ impl TypedValueParser for Keyword {
     }
 }
 
+/// The help for a list of functions.
+const FUNCTIONS: &str = "Names of functions, and patterns with *, ? and [...], with commas between them. MODULE: in \
+    front chooses a module, and ! excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is the function that this file defines";
+
 /// The functions or the trace events of a command.
 pub fn functions_or_events() -> Arg {
-    let functions = functions();
-    let help = functions
-        .get_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    functions.help(format!(
-        "{help}. Or trace events, as SYSTEM:NAME: 'sched:*,!sched:sched_stat*'"
+    functions().help(format!(
+        "{FUNCTIONS}. Or trace events, as SYSTEM:NAME: 'sched:*,!sched:sched_stat*'"
     ))
 }
 
 /// The functions of a command that can have several.
 pub fn functions() -> Arg {
-    word(
-        "FUNCTIONS",
-        "Names of functions, and patterns with *, ? and [...], with commas between them. MODULE: in front chooses a \
-         module, and ! excludes: 'vfs_*,!vfs_stat*'. FUNCTION@FILE is the function that this file defines",
-    )
+    word("FUNCTIONS", FUNCTIONS)
 }
 
 /// Adds the option of a command that can wait for a module.

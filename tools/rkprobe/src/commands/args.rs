@@ -111,48 +111,78 @@ fn say_unknown(context: &Context, functions: &[String], values: &[Values]) {
     }
 }
 
+/// An event of a run whose values are known, and how its records are shown.
+struct Known<'a> {
+    /// The kind of its probe, and what this takes.
+    kind: char,
+    target: String,
+    values: Values,
+    /// What the text of a record begins with.
+    called: &'a str,
+    /// The function that contains the place, if it is one in the source.
+    holder: Option<&'a str>,
+    /// The members of a record in JSON.
+    place: Option<&'a str>,
+    function: Option<&'a str>,
+}
+
+/// Shows the records of events whose values are known.
+fn run_known(
+    context: &Context,
+    all: &[Known<'_>],
+    none: &str,
+    options: &Options,
+    mut trace: Option<Trace>,
+) -> Result {
+    let clause = context.whom.clause();
+    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
+        let Known { kind, target, .. } = &all[index];
+        let fetch = all[index].values.shown_arguments();
+        vec![format!("{kind}:{group}/{event} {target}{fetch}{clause}")]
+    };
+    let targets: Vec<String> = all.iter().map(|known| known.target.clone()).collect();
+    calls::run(
+        context,
+        "args",
+        &targets,
+        options,
+        none,
+        commands,
+        |_, _, _| Vec::new(),
+        |index, record| {
+            let known = &all[index];
+            let (called, holder, values) = (known.called, known.holder, &known.values);
+            add(&mut trace, record, called, holder, values)?;
+            Ok(if context.is_json {
+                json(record, known.place, known.function, values, options)
+            } else {
+                show(record, called, holder, values, options)
+            })
+        },
+    )?;
+    trace.map_or(Ok(()), Trace::finish)
+}
+
 /// Shows the variables at a place in the source.
 fn run_sites(
     context: &Context,
     sites: &ProbedSites,
     shown: &[&str],
     options: &Options,
-    mut trace: Option<Trace>,
+    trace: Option<Trace>,
 ) -> Result {
-    let all = sites.all.iter();
-    let values: Vec<Values> = all
-        .map(|site| Values::known(site.values(), shown))
-        .collect();
-    let targets: Vec<String> = sites.all.iter().map(|site| site.target.clone()).collect();
-    let clause = context.whom.clause();
-    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
-        let fetch = values[index].shown_arguments();
-        vec![format!(
-            "p:{group}/{event} {}{fetch}{clause}",
-            targets[index]
-        )]
-    };
     let text = &sites.text;
+    let known = sites.all.iter().map(|site| Known {
+        kind: 'p',
+        target: site.target.clone(),
+        values: Values::known(site.values(), shown),
+        called: text,
+        holder: Some(&site.holder),
+        place: Some(text),
+        function: Some(&site.holder),
+    });
     let none = format!("{text}: never reached");
-    calls::run(
-        context,
-        "args",
-        &targets,
-        options,
-        &none,
-        commands,
-        |_, _, _| Vec::new(),
-        |index, record| {
-            let (holder, values) = (&sites.all[index].holder, &values[index]);
-            add(&mut trace, record, text, Some(holder), values)?;
-            Ok(if context.is_json {
-                json(record, Some(text), Some(holder), values, options)
-            } else {
-                show(record, text, Some(holder), values, options)
-            })
-        },
-    )?;
-    trace.map_or(Ok(()), Trace::finish)
+    run_known(context, &known.collect::<Vec<_>>(), &none, options, trace)
 }
 
 /// Shows the fields of trace events: those that are chosen, or all of them and those that are added.
@@ -163,43 +193,29 @@ fn run_events(
     chosen: &[&str],
     added: &[&str],
     options: &Options,
-    mut trace: Option<Trace>,
+    trace: Option<Trace>,
 ) -> Result {
-    let values = TraceEvent::values_of_each(events, &context.tracefs)?.into_iter();
-    let values: Result<Vec<Values>> = values
-        .map(|values| Values::chosen(values, chosen, added))
-        .collect();
-    let values = values?;
+    let values = TraceEvent::values_of_each(events, &context.tracefs)?;
     let names: Vec<String> = events.iter().map(ToString::to_string).collect();
-    let clause = context.whom.clause();
-    let commands = |group: &str, event: &str, index: usize| -> Vec<String> {
-        let (target, fetch) = (events[index].target(), values[index].shown_arguments());
-        vec![format!("e:{group}/{event} {target}{fetch}{clause}")]
+    let known = |((event, values), name)| -> Result<Known<'_>> {
+        let (event, name): (&TraceEvent, &String) = (event, name);
+        Ok(Known {
+            kind: 'e',
+            target: event.target(),
+            values: Values::chosen(values, chosen, added)?,
+            called: name,
+            holder: None,
+            place: None,
+            function: is_list(text).then_some(name),
+        })
     };
+    let known: Result<Vec<Known<'_>>> = events.iter().zip(values).zip(&names).map(known).collect();
     let none = format!("{text}: 0 records");
-    calls::run(
-        context,
-        "args",
-        &names,
-        options,
-        &none,
-        commands,
-        |_, _, _| Vec::new(),
-        |index, record| {
-            let (name, values) = (&names[index], &values[index]);
-            add(&mut trace, record, name, None, values)?;
-            Ok(if context.is_json {
-                json(record, None, is_list(text).then_some(name), values, options)
-            } else {
-                show(record, name, None, values, options)
-            })
-        },
-    )?;
-    trace.map_or(Ok(()), Trace::finish)
+    run_known(context, &known?, &none, options, trace)
 }
 
-/// Runs the command. `text` chooses the functions or the trace events, each of which gets an event, or is a place in the
-/// source. `variables` are those at the place that the user wants to see, or the fields of the trace events. `perfetto` is the path of a trace.
+/// Runs the command. `text` chooses functions or trace events, or it is a place in the source. `variables` are the fields of
+/// the trace events, or the variables at the place, that the user wants to see. `perfetto` is the path of a trace.
 pub fn run(
     context: &Context,
     text: &str,

@@ -102,7 +102,7 @@ struct Counted<'a> {
     /// The functions, as the user chooses them.
     text: &'a str,
     targets: Targets,
-    /// The trace events, each of which has a table, if they are no functions.
+    /// The trace events, each of which has a table. Empty if functions are counted.
     events: Vec<String>,
     /// Whether they are sites in functions. A function can have several.
     has_sites: bool,
@@ -232,37 +232,25 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
         return Err(Failure::new("--user-stack needs --by stack"));
     }
     let events = context.functions.each_event(pattern)?.unwrap_or_default();
-    let sites = match events.is_empty() {
-        true => context.functions.sites(&context.tracefs, pattern, &[])?,
-        false => None,
+    let is_event = !events.is_empty();
+    let sites = match is_event {
+        true => None,
+        false => context.functions.sites(&context.tracefs, pattern, &[])?,
     };
     let targets = match &sites {
         Some(sites) => {
             let targets = sites.all.iter().map(|site| site.target.clone());
             Targets::all(targets.collect())
         }
-        None if !events.is_empty() => Targets::all(Vec::new()),
+        None if is_event => Targets::all(Vec::new()),
         None => context.functions.targets(pattern)?,
     };
-    let (mut keys, mut names) = (Vec::new(), Vec::new());
-    if events.is_empty() {
-        keys.push("func");
-        names.push("func");
-    }
-    match by {
-        Some(by) if events.is_empty() => {
-            keys.push(by.key());
-            names.push(by.name());
-        }
-        Some(by) => {
-            keys.push(by.event_key());
-            names.push(by.event_key());
-        }
-        None => {}
-    }
-    let field = by.filter(|_| events.is_empty()).map_or("", By::field);
+    let division = by.map(|by| by.division(is_event));
+    let function = || (!is_event).then_some("func").into_iter();
+    let keys: Vec<&str> = function().chain(division.map(|by| by.key)).collect();
+    let names: Vec<&str> = function().chain(division.map(|by| by.name)).collect();
     // The stack of a trace event is in its record only.
-    let counts_records = has_user_stack || (has_stacks && !events.is_empty());
+    let counts_records = has_user_stack || (has_stacks && is_event);
     let count = Count {
         keys: &keys,
         sum: None,
@@ -273,7 +261,7 @@ pub fn run(context: &Context, pattern: &str, by: Option<By>, options: &Options<'
     };
     let end = match counts_records {
         true => format!(" if {}", context.whom.counted()),
-        false => field.to_string() + &count.clauses(),
+        false => division.map_or("", |by| by.field).to_string() + &count.clauses(),
     };
     let own: Vec<String> = calls::names("count", events.len().max(1)).collect();
     let commands = |group: &str| -> Vec<Vec<String>> {

@@ -13,7 +13,10 @@ use serde_json::Value as Json;
 
 use crate::{
     asked::refuse_offset,
-    by::By,
+    by::{
+        By,
+        Division, //
+    },
     context::Context,
     counted::Counted,
     counts::{
@@ -322,15 +325,16 @@ pub struct Counting<'a> {
 }
 
 impl Counting<'_> {
+    fn division(&self) -> Option<Division> {
+        self.by.map(|by| by.division(self.is_event))
+    }
+
     /// The end of a command for the event: the field that the group needs, and what is counted.
     pub fn clauses(&self, whom: &Whom) -> String {
         let bucket = format!("{}.{}", self.field, self.scale.modifier());
         let mut keys = Vec::new();
         keys.extend(self.is_list.then_some("func"));
-        keys.extend(self.by.map(|by| match self.is_event {
-            true => by.event_key(),
-            false => by.key(),
-        }));
+        keys.extend(self.division().map(|by| by.key));
         keys.push(&bucket);
         let count = Count {
             keys: &keys,
@@ -338,7 +342,7 @@ impl Counting<'_> {
             size: self.scale.table_size(self.is_list, self.by.is_some()),
             condition: whom.counted(),
         };
-        let field = self.by.filter(|_| !self.is_event).map_or("", By::field);
+        let field = self.division().map_or("", |by| by.field);
         format!("{field}{}", count.clauses())
     }
 
@@ -367,10 +371,7 @@ impl Counting<'_> {
         context.switch_on(&instance, self.event)?;
         let mut names = Vec::new();
         names.extend(self.is_list.then_some("func"));
-        names.extend(self.by.map(|by| match self.is_event {
-            true => by.event_key(),
-            false => by.name(),
-        }));
+        names.extend(self.division().map(|by| by.name));
         names.push(self.field);
         let source = Source::Tables(vec![Table {
             event: self.event,
